@@ -28,7 +28,8 @@ def asked_for(
     except (OSError, ImportError, SyntaxError) as error:
         print(f"{name} could not be run: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    sys.argv = [getattr(module, "__file__", None) or name, *options.words[1:]]
+    file = getattr(module, "__file__", None) if options.module else None  # a script's name is passed as it was typed
+    sys.argv = [file or name, *options.words[1:]]
     return options, code, module
 
 

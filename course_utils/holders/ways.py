@@ -251,11 +251,3 @@ class _Namer:
             library=self.library,
             lets_go=self.lets_go,
         )
-
-
-def name_of(path: Path) -> str:
-    """The name of what a way ends at, as one would write it: ``net.fc.weight``, ``self.states[0]``."""
-    named = _Namer(path.root)
-    for edge, thing, inner in zip(path.edges, path.things, path.things[1:], strict=False):
-        named.step(edge, thing, inner)
-    return named.name

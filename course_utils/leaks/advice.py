@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from course_utils.catalogue import find
 from course_utils.holders.holder import CACHE_OF
-from course_utils.holders.lines import parsed
+from course_utils.source.statements import parsed
 
 if TYPE_CHECKING:
     from course_utils.leaks.findings import Finding

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from course_utils.base.user_code import Site
 from course_utils.holders.holder import CACHE_OF, NOBODY, Holder, Link
-from course_utils.holders.lines import as_written, keeping_line
 from course_utils.leaks.births import Births
 from course_utils.leaks.findings import Finding, Grown, Made, Quiet
 from course_utils.leaks.joined import Joined
 from course_utils.leaks.kept import Kept
 from course_utils.leaks.nodes import NODE_BYTES, Nodes
 from course_utils.leaks.verdict import Growth, Rate, delay, rate_of
+from course_utils.source.keeping import as_written, keeping_line
 
 _CONSIDERABLE = 0.1
 """A stretch whose peak is such a share of what the program holds is told of, also where it was given back."""

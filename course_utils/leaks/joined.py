@@ -15,10 +15,10 @@ from course_utils.base.user_code import Site, is_user_file
 from course_utils.graph.storages import storages_of
 from course_utils.holders.find import find
 from course_utils.holders.holder import NOBODY, Holder
-from course_utils.holders.lines import parsed
 from course_utils.holders.ways import link_of
 from course_utils.leaks.kept import Birth, Stretch
 from course_utils.record.operations import Run, Watcher
+from course_utils.source.statements import parsed
 
 _JOINS = (torch.ops.aten.cat.default, torch.ops.aten.stack.default)
 _LEAST = 8

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import torch
 
 from course_utils.holders.holder import NOBODY
-from course_utils.holders.lines import keeping_line
 from course_utils.leaks.births import Births
 from course_utils.leaks.findings import GrowthReport, Part, Quiet
 from course_utils.leaks.found import Line, Links, chains_of, findings_of, grown_of, known_by, with_joined
@@ -15,6 +14,7 @@ from course_utils.leaks.kept import Kept, Stretch
 from course_utils.leaks.nodes import Nodes
 from course_utils.leaks.process import Process
 from course_utils.leaks.verdict import LEAST_CALLS, Growth, Places, Rate, judge, rate_of
+from course_utils.source.keeping import keeping_line
 
 _LOG_BYTES = 16
 _LOG = "a log of single numbers"

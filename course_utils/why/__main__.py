@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     bad = first_bad(watch.log)
     if bad is not None:
-        print(f"\n== Why?\n{bad}", file=sys.stderr, flush=True)
+        print(f"\n== Why?\n{bad.done()}", file=sys.stderr, flush=True)
     return 0
 
 

@@ -9,25 +9,23 @@ import torch
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
 from course_utils.graph.references import probing_alone
-from course_utils.why import errors_of
+from course_utils.why.history import no_history
 from course_utils.why.in_place import modified
 from course_utils.why.log import Log
 from course_utils.why.look import kind_of_bad
-from course_utils.why.not_finite import nan_in_backward, not_finite
+from course_utils.why.not_finite import finite, nan_in_backward, not_finite
+from course_utils.why.objects import by_page
 from course_utils.why.pages import page_for
-from course_utils.why.reason import UNKNOWN, Draft, Reason
+from course_utils.why.reason import UNKNOWN, Reason
 from course_utils.why.scene import Scene
 from course_utils.why.second import second
 from course_utils.why.silence import silence
 from course_utils.why.watch import latest_log
 
-_SEARCHES: dict[str, Callable[[Scene, Log | None], Draft]] = {
+_SEARCHES: dict[str, Callable[[Scene, Log | None], Reason]] = {
     "modified_in_place": modified,
     "second_backward": second,
-    "does_not_require_grad": errors_of.no_history,
-    "not_a_scalar": errors_of.not_a_scalar,
-    "leaf_in_place": errors_of.leaf_edited,
-    "ddp_unused": errors_of.awaited,
+    "does_not_require_grad": no_history,
     "nan_in_backward": nan_in_backward,
 }
 
@@ -68,52 +66,60 @@ def why(what: BaseException | torch.Tensor | str | None = None, loss: torch.Tens
             )
         )
     error = RuntimeError(what) if isinstance(what, str) else what if isinstance(what, BaseException) else None
-    recording, caller = torch.is_grad_enabled(), sys._getframe(1)
+    recording, caller, log = torch.is_grad_enabled(), sys._getframe(1), latest_log()
     try:
         with probing_alone():
             if isinstance(what, torch.Tensor):
-                scene = Scene(tensors=(what,), caller=caller, recording=recording)
-                bad = kind_of_bad(what) or (what.is_leaf and what.grad is not None and kind_of_bad(what.grad))
-                return not_finite(scene, latest_log(), what) if bad else silence(scene, latest_log(), what, loss)
-            found = error or sys.exception() or getattr(sys, "last_value", None)
-            return of_error(found, latest_log(), recording)
+                scene = Scene(tensors=(what,) if loss is None else (what, loss), caller=caller, recording=recording)
+                return of_tensor(scene, log, what, loss).done(log.age() if log is not None else "")
+            return of_error(error or sys.exception() or getattr(sys, "last_value", None), log, recording)
     except Exception as failure:
         return _not_found(error, failure)
+
+
+def of_tensor(scene: Scene, log: Log | None, tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
+    """Why a tensor is not finite, has no gradient or does not move; of a loss that is finite, that it is."""
+    if kind_of_bad(tensor) or (tensor.is_leaf and tensor.grad is not None and kind_of_bad(tensor.grad)):
+        return not_finite(scene, log, tensor)
+    is_loss = tensor.numel() == 1 and tensor.grad_fn is not None and not tensor.retains_grad
+    return finite(scene, tensor) if is_loss and loss is None else silence(scene, log, tensor, loss)
 
 
 def of_error(error: BaseException | None, log: Log | None, recording: bool = True) -> Reason:
     """Why an error was raised."""
     if error is None:
-        return Reason("", UNKNOWN, "No error is known", ("No error was raised yet in this session.",))
+        return Reason("", UNKNOWN, "No error is known", ["No error was raised yet in this session."])
     for one in _chain(error):
-        page = page_for(message_of_all(one))
+        page = page_for(f"{type(one).__name__}: {one}")
+        if page is not None and one.__traceback__ is None:  # a message that was pasted
+            first = page.causes[0]
+            return Reason(page.key, first.key, happened=[first.cause]).done()
         if page is not None:
-            scene = Scene(one, recording=recording)
-            search = _SEARCHES.get(page.key) if one.__traceback__ else None  # a message that was pasted
-            return (search(scene, log) if search is not None else errors_of.by_page(scene, page)).done()
+            scene, search = Scene(one, recording=recording), _SEARCHES.get(page.key)
+            reason = search(scene, log) if search is not None else by_page(scene, log, page)
+            return reason.done(log.age() if log is not None else "")
     return Reason(
         "", UNKNOWN, "An error that is not in the index",
-        (f"{message_of(error)}", "It is none of the errors of autograd that the course knows."),
+        [message_of(error), "It is none of the errors of autograd that the course knows."],
     )  # fmt: skip
 
 
-def message_of_all(error: BaseException) -> str:
-    """What an error says, whole."""
-    return f"{type(error).__name__}: {error}"
+def is_known(error: BaseException) -> bool:
+    """Whether the index has an error, or one that it came from."""
+    return any(page_for(f"{type(one).__name__}: {one}") is not None for one in _chain(error))
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
     """An error and those that it came from."""
     found: list[BaseException] = []
-    while error is not None and error not in found:
+    while error is not None and not any(error is one for one in found):
         found.append(error)
         error = error.__cause__ or error.__context__
     return found
 
 
 def _not_found(error: Any, failure: BaseException) -> Reason:
-    said = (f"The error was: {message_of(error)}",) if error is not None else ()
-    return Reason(
-        "", UNKNOWN, "Could not find out",
-        (*said, f"The search itself failed, which is a mistake of the course: {message_of(failure)}"),
-    )  # fmt: skip
+    reason = Reason("", UNKNOWN, "Could not find out")
+    reason.say(f"The error was: {message_of(error)}" if error is not None else "")
+    reason.say(f"The search itself failed, which is a mistake of the course: {message_of(failure)}")
+    return reason

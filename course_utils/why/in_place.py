@@ -1,218 +1,195 @@
 """Why backward says that a tensor was modified in place (``modified``)."""
 
 import ast
-from collections.abc import Sequence
-from typing import Any
+import inspect
+import re
+from typing import Any, NamedTuple
 
 import torch
 
+from course_utils.base.torch_private import FunctionBase
 from course_utils.base.user_code import Site
-from course_utils.graph.report import operation_name
-from course_utils.why.edits import ABOVE, Edit, edits_in
+from course_utils.graph.recorded import Slot, saved_slots
+from course_utils.source.statements import is_bound_in, statement_at
 from course_utils.why.log import Edited, Log
-from course_utils.why.reason import LOOK, Draft, begin, listed, place
+from course_utils.why.look import VIEWS, spoken
+from course_utils.why.reason import LOOK, Reason, begin, listed, place, where
 from course_utils.why.scene import Scene
-from course_utils.why.second import carried_over
-from course_utils.why.source import (
-    Statement,
-    bindings,
-    is_op,
-    is_view,
-    name_in,
-    op_of,
-    runs,
-    statement_at,
-    statements,
-    value_of,
-)
-from course_utils.why.suspects import VIEWS, Message, Stale, likely, read_message, stale
+from course_utils.why.second import carried, failed_pass, parts_before
 
 
-def modified(scene: Scene, log: Log | None) -> Draft:
+class _Message(NamedTuple):
+    """What PyTorch's message says: the operation that made the tensor, its shape, and how often it was edited."""
+
+    maker: str
+    shape: tuple[int, ...]
+    now: int
+    expected: int
+
+
+class _Stale(NamedTuple):
+    """The node that saved the edited tensor, and the tensor as it is now."""
+
+    node: Any
+    tensor: torch.Tensor
+
+
+def modified(scene: Scene, log: Log | None) -> Reason:
     """Which tensor was edited, the line that made it, the line that edited it, and what to write instead."""
-    draft, message = Draft("modified_in_place"), read_message(scene.message)
-    found = stale(scene, message)
-    names = [one.name for one in scene.names_on(found.tensor.untyped_storage())] if found is not None else []
-    seen = _seen_edits(log, found, message)
-    if seen:
-        sites = list(dict.fromkeys(edit.site for edit in seen))
-        chosen = [edit for site in sites[:1] for edit in _edits_at(scene, site, seen[0], names)]
+    reason, message = Reason("modified_in_place"), _read(scene.message)
+    found = _stale(scene, message)
+    names = [one.name for one in scene.names_on(found.tensor)] if found is not None else []
+    edits = [edit for edit in log.edits(found.tensor) if edit.version > message.expected] if log and found else []
+    _tell(reason, message, found, names, log)
+    if log is not None and edits:
+        _seen(reason, scene, log, found, edits)
     else:
-        chosen = likely(scene, found, message, names)
-        sites = list(dict.fromkeys(edit.statement.site for edit in chosen))
-    edit = chosen[0] if chosen else None
-    maker = _maker(scene, log, found, message, names, edit)
-    saver = _saver(scene, log, found)
-    name = _best_name(names, edit)
-    _tell(draft, scene, message, found, name, maker, saver, sites[:1] if seen else sites, edit)
-    draft.cause = _cause(scene, edit, sites)
-    _cure(draft, scene, edit, sites, name)
-    return draft
+        _left(reason, scene, found, names, message.now - message.expected)
+    reason.say(f"{begin(place(scene.back))} is the backward that needed it as it was.")
+    reason.happened = [" ".join(reason.happened)]
+    reason.point("needed", scene.back)
+    return reason
 
 
-def _seen_edits(log: Log | None, found: Stale | None, message: Message) -> list[Edited]:
-    """The edits since the tensor was saved, as a watch has seen them."""
-    if log is None or found is None:
-        return []
-    return [edit for edit in log.edits(found.tensor) if edit.version > message.expected and edit.site.file]
+def _read(text: str) -> _Message:
+    maker = re.search(r"is output \d+ of (?:\w+::)*(\w+)", text)
+    shape = re.search(r"\[torch\.\w*(?:\.\w+)*Tensor \[([\d, ]*)\]\]", text)
+    version = re.search(r"is at version (\d+); expected version (\d+)", text)
+    sizes = tuple(int(size) for size in shape[1].split(",") if size.strip()) if shape else ()
+    now, expected = (int(version[1]), int(version[2])) if version else (0, 0)
+    return _Message(maker[1] if maker else "", sizes, now, expected)
 
 
-def _edits_at(scene: Scene, site: Site, seen: Edited, names: Sequence[str]) -> list[Edit]:
-    """The edits in the source of a line at which one was seen, what is named like the tensor first."""
-    statement = statement_at(site)
-    found = edits_in(statement, scene.inplace) if statement is not None else []
-    if not found and statement is not None:  # a whole network is called, and one of its layers edits
-        return [Edit(statement, "", "activation", (seen.name,), statement.node, layer=True)]
-    return sorted(found, key=lambda edit: edit.name not in names)
-
-
-def _maker(
-    scene: Scene, log: Log | None, found: Stale | None, message: Message, names: Sequence[str], edit: Edit | None
-) -> Site | None:  # fmt: skip
-    """The line that made the tensor."""
-    if log is not None and found is not None:
-        source = found.tensor.grad_fn
-        known = log.made(found.tensor) or (log.node(source) if source is not None else None)
-        if known is not None and known.site.file:
-            return known.site
-    if edit is not None and edit.kind != "step" and edit.name:
-        maker = op_of(message.maker) if message.maker else ""
-        made = _made(edit.name, edit.statement.site)
-        if maker in edit.ops:
-            maker = ""
-        fits = [one for one in made if maker and is_op(maker, value_of(one) or one.node, scene.layers)]
-        if fits or made:
-            return (fits or made[-1:])[0].site
-    if message.maker:
-        several = runs(op_of(message.maker), scene.files, scene.layers)
-        return several[0].site if len(several) == 1 else None
-    return None
-
-
-def _made(name: str, site: Site) -> list[Statement]:
-    """The statements that made what a name holds: of a view, also those that made what it is a view of."""
-    found: list[Statement] = []
-    for one in bindings(name, site)[:1]:
-        found.append(one)
-        value = value_of(one)
-        base = name_in(value) if is_view(value) else ""
-        if base and base != name:
-            found += _made(base, one.site)
+def _stale(scene: Scene, message: _Message) -> _Stale | None:
+    """The node that backward stopped at: the latest one of those whose saved tensor was edited since."""
+    found: _Stale | None = None
+    for node in scene.nodes:
+        if hasattr(node, "variable") or (found is not None and node._sequence_nr() < found.node._sequence_nr()):
+            continue
+        for slot in saved_slots(node, tells_freed=False):
+            tensor = slot.value
+            if slot.packed or not isinstance(tensor, torch.Tensor) or tuple(tensor.shape) != message.shape:
+                continue
+            if _is_edited(node, slot):
+                found = _Stale(node, tensor)
     return found
 
 
-def _saver(scene: Scene, log: Log | None, found: Stale | None) -> Site | None:
-    """The line of the operation that had saved the tensor."""
-    if found is None:
-        return None
-    known = log.node(found.node) if log is not None else None
-    if known is not None:
-        return known.site
-    several = runs(op_of(found.node.name()), scene.files, scene.layers)
-    return several[0].site if len(several) == 1 else None
+def _is_edited(node: Any, slot: Slot) -> bool:
+    name = slot.name.partition("[")[0]
+    try:
+        getattr(node, name if isinstance(node, FunctionBase) else f"_saved_{name}")
+    except RuntimeError as error:
+        return "modified by an inplace operation" in str(error)
+    return False
 
 
-def _best_name(names: Sequence[str], edit: Edit | None) -> str:
-    if edit is not None and edit.name and edit.kind != "step":
-        return edit.name
-    return names[0] if names else ""
+def _maker(message: _Message, found: _Stale | None, log: Log | None) -> tuple[str, Site | None]:
+    """The operation that made the tensor, as far as it is known, and its line, where a watch has seen it."""
+    source = found.tensor.grad_fn if found is not None else None
+    known = (log.made(found.tensor) or (log.node(source) if source is not None else None)) if log and found else None
+    if known is not None and known.site.file:
+        return spoken(known.name), known.site
+    edited = found is not None and source is not None and source._sequence_nr() > found.node._sequence_nr()
+    made = "" if edited or not message.maker else spoken(message.maker)
+    return "" if made in VIEWS else made, None
 
 
-def _tell(
-    draft: Draft, scene: Scene, message: Message, found: Stale | None, name: str, maker: Site | None,
-    saver: Site | None, sites: Sequence[Site], edit: Edit | None,
-) -> None:  # fmt: skip
-    shape = f"a tensor of shape {list(message.shape)}"
-    made = operation_name(message.maker).lower() if message.maker else ""
-    if made in VIEWS or (edit is not None and made in edit.ops):
-        made = ""  # a view that was made on the way, or the edit itself
-    subject = f"`{name}`" if name else shape[0].upper() + shape[1:]
-    by = f", made by `{made}`" if made else ""
-    by = by or ", made" * (maker is not None)
-    first = f"{subject}{by} in {place(maker)}" if maker is not None else f"{subject}{by}"
+def _tell(reason: Reason, message: _Message, found: _Stale | None, names: list[str], log: Log | None) -> None:
+    subject = f"`{names[0]}`" if names else f"A tensor of shape {list(message.shape)}"
+    made, maker = _maker(message, found, log)
+    by = f", made by `{made}`" * bool(made) + (f" in {place(maker)}" if maker is not None else "")
+    reason.point("made", maker)
+    keeper = ""
     if found is not None:
-        keeper = operation_name(found.node.name()).lower()
-        where = f" in {place(saver)}" if saver is not None and saver != maker else ""
-        first += f", was saved for backward by `{keeper}`{where}"
+        known = log.node(found.node) if log is not None else None
+        keeper = f" by `{spoken(found.node.name())}`"
+        if known is not None and known.site != maker:
+            keeper += f" in {place(known.site)}"
+            reason.point("saved", known.site)
+    reason.say(f"{subject}{by}{',' * bool(by)} was saved for backward{keeper}.")
+
+
+def _seen(reason: Reason, scene: Scene, log: Log, found: _Stale | None, edits: list[Edited]) -> None:
+    """What a watch has seen edit it since."""
+    edit, sites = edits[0], list(dict.fromkeys(edit.site for edit in edits))
+    statement = statement_at(edit.site)
+    by = f", inside `{edit.by}`" if edit.by and not edit.steps else ""
+    more = f", and {'again ' * (len(sites) == 1)}in {place(sites[1])}" if len(sites) > 1 else ""
+    reason.say(f"Its memory was edited{where(edit.site)}{by}{more}.")
+    for site in sites[:3]:
+        reason.point("edited", site)
+    last = failed_pass(log)
+    if edit.steps and found is not None and last is not None:
+        earlier = [one for one in log.passes if one is not last and one.stack == last.stack]
+        rounds = [one for one in earlier if found.node._sequence_nr() < one.at]
+        reason.cause = "kept_graph" if rounds else "optimizer_step"
+        if rounds:
+            parts = parts_before(scene, log, rounds[-1], True)
+            for part in parts[:2]:
+                reason.point("carried", part.site)
+            reason.code = carried(scene, log, parts)
+    elif edit.by:
+        reason.cause = "inplace_activation" if _can_be_inplace(edit.by) else "inplace_operation"
+        if reason.cause == "inplace_operation":
+            reason.cure = f"`{edit.by}` writes to what it is given. Hand it a copy in {place(edit.site)}: `.clone()`."
+    elif edit.view or _stores_into_part(statement):
+        reason.cause = "indexed_assignment"
     else:
-        first += ", was saved for backward"
-    text = f", `{sites[0].source}`" if len(sites) == 1 else ""
-    second = f"Its memory was edited in {listed(sites)}{text}." if sites else "Its memory was edited since."
-    draft.say(f"{first}.", second, f"{begin(place(scene.back))} is the backward that needed it as it was.")
-    draft.point("made", maker)
-    if saver != maker:
-        draft.point("saved", saver)
-    for site in sites:
-        draft.point("edited", site)
-    draft.point("needed", scene.back)
-    if len(sites) > 1:
-        draft.unsure = f"Which of {len(sites)} lines it was: each edits a tensor like it. {LOOK}"
-    elif not sites:
-        draft.unsure = f"Which line edited it: no line of yours looks like it. {LOOK}"
+        reason.cause = "inplace_operation"
+        same = scene.names_on(found.tensor) if found is not None else []
+        if not edit.recording and any(one.tensor.is_leaf and one.tensor.requires_grad for one in same):
+            reason.cure = f"Edit it after the backward in {place(scene.back)}, not between the forward pass and it."
+        elif len(sites) == 1:
+            reason.code = _without_edit(statement, edit)
 
 
-def _cause(scene: Scene, edit: Edit | None, sites: Sequence[Site]) -> str:
-    if edit is None:
-        return "inplace_operation"
-    if edit.kind == "step":
-        here = scene.back
-        same = edit.statement.site.function == here.function and edit.statement.site.file == here.file
-        return "kept_graph" if same and edit.line > here.line else "optimizer_step"
-    return {"index": "indexed_assignment", "activation": "inplace_activation"}.get(edit.kind, "inplace_operation")
+def _stores_into_part(statement: ast.stmt | None) -> bool:
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    return any(isinstance(target, ast.Subscript) for target in targets)
 
 
-def _cure(draft: Draft, scene: Scene, edit: Edit | None, sites: Sequence[Site], name: str) -> None:
-    """The change of one line, where one is enough."""
-    if edit is None or len(sites) != 1:
+def _can_be_inplace(function: str) -> bool:
+    """Whether a function of PyTorch's takes ``inplace=True``."""
+    known = getattr(torch.nn.functional, function, None)
+    return known is not None and "inplace" in str(inspect.signature(known))
+
+
+def _without_edit(statement: ast.stmt | None, edit: Edited) -> str:
+    """``h = h + x`` for ``h += x``, where ``h`` is a variable that its function has bound, and no view."""
+    target = getattr(statement, "target", None)
+    if not isinstance(statement, ast.AugAssign) or not isinstance(target, ast.Name):
+        return ""
+    if not is_bound_in(target.id, edit.site):
+        return ""
+    return ast.unparse(
+        ast.Assign([target], ast.BinOp(ast.Name(target.id, ast.Load()), statement.op, statement.value), lineno=1)
+    )
+
+
+def _left(reason: Reason, scene: Scene, found: _Stale | None, names: list[str], times: int) -> None:
+    """What the graph and the variables still show of the edit."""
+    reason.say(f"Its memory was edited since, {'once' if times == 1 else f'{times} times'}." if times > 0 else "")
+    reason.unsure = f"Which line edited it. {LOOK}"
+    if found is None:
         return
-    if draft.cause == "kept_graph":
-        carried = _carried(scene)
-        if carried:
-            keeps = ", and take `retain_graph=True` away" * ("retain_graph" in scene.back.source)
-            draft.cure = f"`{carried}` leads back into the step before. Cut it where a step begins{keeps}."
-            draft.code = f"{carried} = {carried}.detach()"
-        return
-    if draft.cause == "optimizer_step":
-        draft.cure = (
-            f"Move `{edit.statement.site.source}` (line {edit.line}) below the last backward that needs these weights"
-            f" (line {scene.back.line}), or run the forward pass again after it. Where the second loss should not reach"
-            " these weights, hand it a detached input."
-        )
-        return
-    if edit.statement.switched_off and scene.name(_tensor_of(scene, name)):
-        draft.cure = f"Edit `{name}` after backward, not between the forward pass and it."
-        return
-    if edit.kind == "activation" and not edit.code_of_its_own:
-        _cure_layer(draft, scene)
-        return
-    copies = any(is_view(value_of(one)) for one in bindings(edit.name, edit.statement.site)[:1])
-    draft.code = f"{edit.name} = {edit.name}.clone(){ABOVE}" if copies and edit.kind == "operation" else edit.mended
-    if draft.code.endswith(ABOVE):
-        draft.code = draft.code.replace(ABOVE, f"  # above line {edit.line}")
-        draft.cure = "Edit a copy, or collect the pieces in a list and join them: `torch.stack(pieces)`."
-    elif draft.code:
-        draft.cure = f"Make a new tensor in line {edit.line}."
+    for one in scene.names_on(found.tensor):
+        now = one.tensor.grad_fn
+        if now is not None and now._sequence_nr() > found.node._sequence_nr() and not one.tensor._is_view():
+            op = spoken(now.name())
+            if op in VIEWS or op in ("index_put", "masked_fill"):
+                reason.cause = "indexed_assignment"
+                reason.say(f"The history of `{one.name}` ends in a write to a part of it now.")
+            else:
+                reason.cause = "" if _can_be_inplace(op) else "inplace_operation"
+                reason.say(f"The history of `{one.name}` ends in `{op}` now, which was recorded after that.")
+            return
+        held = [name for name, optimizer in scene.objects(torch.optim.Optimizer) if _holds(optimizer, one.tensor)]
+        if one.tensor.is_leaf and one.tensor.requires_grad and held:
+            steps = listed([f"{name}.step()" for name in held])
+            reason.say(f"`{one.name}` is a weight. Not seen; a likely place: {steps}, which writes to it.")
+            return
 
 
-def _cure_layer(draft: Draft, scene: Scene) -> None:
-    """A layer edits: what is changed is the line that makes it."""
-    for one in (one for file in scene.files for one in statements(file)):
-        for call in one.inside:
-            if isinstance(call, ast.Call) and any(
-                word.arg == "inplace" and getattr(word.value, "value", None) is True for word in call.keywords
-            ):
-                plain = ast.Call(call.func, call.args, [word for word in call.keywords if word.arg != "inplace"])
-                site = Site(one.site.file, call.lineno, one.site.function)
-                draft.point("asked for", site)
-                draft.cure = f"Leave `inplace=True` out of line {site.line}."
-                draft.code = draft.code or site.source.replace(ast.unparse(call), ast.unparse(plain))
-
-
-def _tensor_of(scene: Scene, name: str) -> Any:
-    value = scene.value(name)
-    return value if isinstance(value, torch.nn.Parameter) else None
-
-
-def _carried(scene: Scene) -> str:
-    """The variable that a loop hands from one round to the next."""
-    return next(iter(carried_over(scene)), "")
+def _holds(optimizer: torch.optim.Optimizer, tensor: torch.Tensor) -> bool:
+    return any(one is tensor for group in optimizer.param_groups for one in group["params"])

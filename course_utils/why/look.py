@@ -1,10 +1,16 @@
-"""What a tensor holds (``kind_of_bad``, ``range_of``)."""
+"""What a tensor holds (``kind_of_bad``, ``range_of``), and what operations are called (``spoken``)."""
 
 import math
+import re
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import torch
+
+from course_utils.base.user_code import Site, is_user_file
+from course_utils.graph.report import operation_name
+from course_utils.graph.steps import local_variables
 
 
 def tensors_in(values: Any) -> Iterator[torch.Tensor]:
@@ -26,25 +32,61 @@ def kind_of_bad(tensor: torch.Tensor) -> str:
     """ "nan", "inf", or "" where every number is finite. The sum tells most times; where it does not, all are asked."""
     if not tensor.is_floating_point() or tensor.layout is not torch.strided or tensor.device.type == "meta":
         return ""
-    with torch.no_grad():
-        if math.isfinite(tensor.sum().item()):
-            return ""
-        if tensor.isnan().any():
-            return "nan"
-        return "inf" if tensor.isinf().any() else ""
+    tensor = tensor.detach()
+    if math.isfinite(tensor.sum().item()):
+        return ""
+    if tensor.isnan().any():
+        return "nan"
+    return "inf" if tensor.isinf().any() else ""
 
 
 def range_of(tensor: torch.Tensor) -> str:
     """The least and the greatest number of a tensor, and how many are not finite, in words."""
-    with torch.no_grad():
-        flat = tensor.detach().flatten()
-        if not flat.numel():
-            return "empty"
-        if not flat.is_floating_point():
-            return f"{flat.min().item()} to {flat.max().item()}"
-        finite = flat[flat.isfinite()]
-        kinds = [word for word, some in (("NaN", flat.isnan()), ("inf", flat.isinf())) if some.any()]
-        if not finite.numel():
-            return f"all {' and '.join(kinds)}"
-        more = f", with {' and '.join(kinds)}" if kinds else ""
-        return f"{finite.min().item():.4g} to {finite.max().item():.4g}{more}"
+    flat = tensor.detach().flatten()
+    if not flat.numel():
+        return "empty"
+    if not flat.is_floating_point():
+        return f"{flat.min().item()} to {flat.max().item()}"
+    finite = flat[flat.isfinite()]
+    kinds = [word for word, some in (("NaN", flat.isnan()), ("inf", flat.isinf())) if some.any()]
+    if not finite.numel():
+        return f"all {' and '.join(kinds)}"
+    more = f", with {' and '.join(kinds)}" if kinds else ""
+    least, most = f"{finite.min().item():.4g}", f"{finite.max().item():.4g}"
+    return f"{least} to {most}{more}" if least != most else f"{least}{more}"
+
+
+def decorated(frame: FrameType) -> Site | None:
+    """The user's function that a decorator runs with recording switched off; None where a frame is no decorator's."""
+    if frame.f_code.co_name != "decorate_context" or is_user_file(frame.f_code.co_filename):
+        return None
+    found = local_variables(frame)
+    code = getattr(found.get("func"), "__code__", None)
+    switch = getattr(found.get("ctx_factory"), "__self__", None)
+    if code is None or not isinstance(switch, _SWITCHES) or getattr(switch, "mode", False) is True:
+        return None
+    return Site(code.co_filename, code.co_firstlineno, code.co_qualname)
+
+
+_SWITCHES = (torch.no_grad, torch.inference_mode, torch.set_grad_enabled)
+_SPOKEN = {
+    "addmm": "linear", "mm": "matmul", "bmm": "matmul", "mv": "matmul", "to_copy": "to", "convolution": "conv",
+    "nll_loss_forward": "nll_loss", "linalg_vector_norm": "norm", "unsafe_view": "view", "reshape_alias": "reshape",
+    "as_strided": "view", "t": "transpose", "copy_slices": "copy_", "threshold": "relu", "pow_tensor_scalar": "pow",
+}  # fmt: skip
+_PREFIX = re.compile(r"^_+|^(native|cudnn|fused|safe)_|_backward$")
+
+
+def spoken(name: str) -> str:
+    """An operation as its user calls it: ``nll_loss`` for ``NllLossBackward0``, ``to`` for ``_to_copy``."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation_name(name)).lower()
+    while (plain := _PREFIX.sub("", snake)) != snake:
+        snake = plain
+    return _SPOKEN.get(snake, snake)
+
+
+VIEWS = {
+    "alias", "copy_", "detach", "diagonal", "expand", "permute", "reshape", "select", "slice", "split",
+    "split_with_sizes", "squeeze", "transpose", "unbind", "unsqueeze", "view",
+}  # fmt: skip
+"""Operations whose result shares the memory of what they are given, as they are spoken; an edit of a part."""

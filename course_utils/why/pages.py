@@ -16,47 +16,27 @@ ERRORS = Path(__file__).with_name("errors")
 
 @dataclass(frozen=True)
 class Cause:
-    """One thing that leads to an error.
+    """One thing that leads to an error, and one thing to do."""
 
-    Attributes:
-        key: its name within the page: ``"optimizer_step"``.
-        cause: what was done, in one or two sentences.
-        cure: one thing to do.
-        explained: where the course explains it, as for the page; the page's place where it has none of its own.
-    """
-
-    key: str
+    key: str  # its name within the page: "optimizer_step"
     cause: str
     cure: str
-    explained: tuple[str, str]
+    explained: tuple[str, str]  # as the page's, where it has none of its own
 
 
 @dataclass(frozen=True)
 class ErrorPage:
-    """An error or a warning of PyTorch.
+    """An error or a warning of PyTorch."""
 
-    Attributes:
-        key: its name in the index, and its file's: ``"modified_in_place"``.
-        kind: the name of the error's class, or the warning's: ``"RuntimeError"``.
-        messages: parts of what it says, one of which every release's message has.
-        title: what happened, in the reader's words.
-        explained: where the course explains it: a lesson's name and one of its headings; ``"further/detach"`` for the
-            notebook that goes on from a lesson.
-        program: a complete program of at most ten lines that raises it.
-        prints: what is raised, as ``"RuntimeError: the whole message"``, on the release that the course pins.
-        means: what the message means.
-        causes: what leads to it, the most frequent first.
-    """
-
-    key: str
-    kind: str
-    messages: tuple[str, ...]
-    title: str
-    explained: tuple[str, str]
-    program: str
-    prints: str
+    key: str  # its name in the index, and its file's: "modified_in_place"
+    kind: str  # the name of the error's class, or the warning's: "RuntimeError"
+    messages: tuple[str, ...]  # parts of what it says, one of which every release's message has
+    title: str  # what happened, in the reader's words
+    explained: tuple[str, str]  # a lesson, or "further/detach" for the notebook that goes on from it, and a heading
+    program: str  # complete, of at most ten lines, raises it
+    prints: str  # what is raised, "RuntimeError: the whole message", on the release that the course pins
     means: str
-    causes: tuple[Cause, ...]
+    causes: tuple[Cause, ...]  # the most frequent first
 
     @property
     def place(self) -> tuple[str, str]:

@@ -2,41 +2,49 @@
 (``Scene``).
 """
 
+import ast
 import contextlib
 import functools
 import re
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
-from types import FrameType, FunctionType, ModuleType, TracebackType
+from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any, NamedTuple
 
 import torch
 
 from course_utils.base.user_code import NOWHERE, Site, is_user_file
 from course_utils.graph.recorded import nodes_behind
-from course_utils.graph.steps import is_users_class, steps
+from course_utils.graph.steps import is_users_class, local_variables, steps
 from course_utils.graph.storages import storages_of
-from course_utils.holders.lines import users_files
 from course_utils.holders.roots import users_roots
-from course_utils.holders.search import Root, Search
-from course_utils.holders.ways import name_of
-from course_utils.why.frames import entries_of, frame_at, given_to_backward, running
-from course_utils.why.source import is_cell
+from course_utils.holders.search import Path, Root, Search
+from course_utils.source.statements import parsed
 
-_HELD = ("_parameters", "_buffers", "_modules")
+_GIVEN = ("t_outputs", "outputs", "tensors")
+"""Variables of torch's frames that hold what backward was called on."""
+
+HELD = ("_parameters", "_buffers", "_modules")
 """Where a module keeps what its user reaches by name."""
 
 _SECONDS = 0.15
 """So long may the search for names take."""
 
 
+class Frame(NamedTuple):
+    """A user's function that the error came through, or that is running."""
+
+    variables: dict[str, Any]
+    site: Site
+    expression: ast.expr | None  # the part of the line that was being worked out
+    space: dict[str, Any]  # the variables of its module
+
+
 class Named(NamedTuple):
-    """A tensor, and what the user calls it; ``where`` is the function whose variable it is, or ""."""
+    """A tensor, and what the user calls it."""
 
     name: str
     tensor: torch.Tensor
-    where: str
 
 
 class Scene:
@@ -49,6 +57,7 @@ class Scene:
         recording: whether recording is on where it was asked.
 
     Attributes:
+        entries: the traceback's, outermost first.
         frames: the user's, innermost first.
         roots: the tensors whose graphs count.
         back: the user's line that called backward; where none did, the one that raised.
@@ -59,25 +68,26 @@ class Scene:
         caller: FrameType | None = None, recording: bool = True,
     ) -> None:  # fmt: skip
         self.error, self.recording = error, recording
-        self.traceback = error.__traceback__ if error is not None else None
-        entries = list(entries_of(self.traceback))
-        users = [entry for entry in entries if is_user_file(entry.tb_frame.f_code.co_filename)]
-        self.frames = tuple(frame_at(entry) for entry in reversed(users))
+        self.entries = list(_entries(error.__traceback__ if error is not None else None))
+        users = [one for one in self.entries if is_user_file(one.tb_frame.f_code.co_filename)]
+        self.frames = tuple(_frame(one.tb_frame, one.tb_lineno, one.tb_lasti) for one in reversed(users))
         if error is None:
-            self.frames = tuple(running(caller))
-        self.back = self._back(entries)
-        self._spaces = [frame.space for frame in self.frames]
-        self.roots = (*tensors, *given_to_backward([entry.tb_frame for entry in entries]))
-        self._named: list[Named] | None = None
+            self.frames = tuple(_running(caller))
+        self.back = self._back()
+        self.roots = (*tensors, *self._given_to_backward())
 
     @property
     def here(self) -> Site:
         """The user's line that raised."""
         return self.frames[0].site if self.frames else NOWHERE
 
-    def _back(self, entries: list[TracebackType]) -> Site:
+    @property
+    def message(self) -> str:
+        return str(self.error)
+
+    def _back(self) -> Site:
         site = NOWHERE
-        for entry in entries:
+        for entry in self.entries:
             code = entry.tb_frame.f_code
             if is_user_file(code.co_filename):
                 site = Site(code.co_filename, entry.tb_lineno, code.co_qualname)
@@ -85,22 +95,27 @@ class Scene:
                 return site
         return site
 
-    @property
-    def message(self) -> str:
-        return str(self.error)
+    def in_torch(self, name: str) -> list[Any]:
+        """What a variable of PyTorch's own functions on the error's way refers to, outermost first."""
+        frames = [entry.tb_frame for entry in self.entries]
+        found = [local_variables(one).get(name) for one in frames if not is_user_file(one.f_code.co_filename)]
+        return [value for value in found if value is not None]
 
-    def named(self) -> list[Named]:
-        """The user's tensors by name: of the frames, innermost first, then of modules. Found once."""
-        if self._named is None:
-            looking = Search((0,), self._insides(), graphs=False)
-            with contextlib.suppress(Exception):  # what a user's objects do when they are looked at
-                looking.run(self._frame_roots(), _SECONDS)
-                looking.run(users_roots(), _SECONDS)  # a large program's modules must not keep the frames waiting
-            self._named = []
-            for path in looking.tensors():
-                if not _is_shells(path.root.name):
-                    self._named.append(Named(name_of(path), path.things[-1], path.root.where))
-        return self._named
+    def _given_to_backward(self) -> Iterator[torch.Tensor]:
+        for value in chain.from_iterable(map(self.in_torch, _GIVEN)):
+            for one in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(one, torch.Tensor):
+                    yield one
+
+    @functools.cached_property
+    def named(self) -> tuple[Named, ...]:
+        """The user's tensors by name: of the frames, innermost first, then of modules."""
+        looking = Search((0,), self._insides(), graphs=False)
+        with contextlib.suppress(Exception):  # what a user's objects do when they are looked at
+            looking.run(self._frame_roots(), _SECONDS)
+            looking.run(users_roots(), _SECONDS)  # a large program's modules must not keep the frames waiting
+        found = ((_written(path), path.things[-1]) for path in looking.tensors() if not _is_shells(path.root.name))
+        return tuple(Named(name, tensor) for name, tensor in found if name)
 
     def _insides(self) -> list[int]:
         """By ``id``, what a library's module keeps for itself, such as a list of its parameters: no name for them."""
@@ -108,85 +123,51 @@ class Scene:
             id(value)
             for _, module in self.objects(torch.nn.Module)
             if not is_users_class(type(module))
-            for name, value in _own(module).items()
-            if name.startswith("_") and name not in _HELD
+            for name, value in own(module).items()
+            if name.startswith("_") and name not in HELD
         ]
 
     def _frame_roots(self) -> Iterator[Root]:
         for frame in self.frames:
             for name, value in frame.variables.items():
-                if not name.startswith("__") and not isinstance(value, ModuleType):
+                if not name.startswith("__") and not issubclass(type(value), ModuleType):
                     where = "" if frame.site.function == "<module>" else frame.site.function
                     yield Root("local" if where else "global", name, where, frame.site.file, 0, value)
 
     def name(self, tensor: torch.Tensor) -> str:
-        """What the user calls a tensor; "" where no variable refers to it."""
-        return next((named.name for named in self.named() if named.tensor is tensor), "")
+        """What the user calls a tensor: in the question, or as a variable; "" where no variable refers to it."""
+        asked = self.frames[0].expression if self.error is None and self.frames else None
+        for one in asked.args if isinstance(asked, ast.Call) else ():
+            if isinstance(one, (ast.Name, ast.Attribute, ast.Subscript)) and self.value(ast.unparse(one)) is tensor:
+                return ast.unparse(one)
+        return next((named.name for named in self.named if named.tensor is tensor), "")
 
-    def names_on(self, storage: torch.UntypedStorage) -> list[Named]:
-        """The user's tensors that share a memory."""
-        wanted = storage._cdata
-        return [one for one in self.named() if any(own._cdata == wanted for own in storages_of(one.tensor))]
+    def names_on(self, tensor: torch.Tensor) -> list[Named]:
+        """The user's tensors that share a tensor's memory; none inside of a transform, where it has none."""
+        with contextlib.suppress(NotImplementedError):
+            wanted = {storage._cdata for storage in storages_of(tensor)}
+            return [one for one in self.named if any(own._cdata in wanted for own in storages_of(one.tensor))]
+        return []
 
-    def value(self, text: str, more: Mapping[str, Any] | None = None) -> Any:
-        """What a name refers to in the user's frames, innermost first; attributes are followed, nothing is called.
-
-        Args:
-            more: variables that come before those of the frames.
-        """
-        first, *rest = re.findall(r"[^.\[\]]+", text)
-        for variables in (
-            more or {},
-            *(frame.variables for frame in self.frames),
-            *(frame.space for frame in self.frames),
-        ):
-            if first in variables:
-                found = variables[first]
-                for name in rest:
-                    found = _attribute(found, name)
-                return found
-        return None
+    def value(self, text: str) -> Any:
+        """What a name refers to in the user's frames, innermost first; parts are followed, nothing is called."""
+        first, *rest = re.findall(r"[^.\[\]\"']+", text)
+        spaces = (*(frame.variables for frame in self.frames), *(frame.space for frame in self.frames))
+        found = next((variables[first] for variables in spaces if first in variables), None)
+        for name in rest:
+            found = _part(found, name)
+        return found
 
     def objects(self, kind: type) -> list[tuple[str, Any]]:
         """The user's objects of a class, by the name of the variable or attribute; containers are not entered."""
         found: dict[int, tuple[str, Any]] = {}
         for root in chain(self._frame_roots(), users_roots()):
-            if isinstance(root.value, kind):
+            if issubclass(type(root.value), kind):
                 found.setdefault(id(root.value), (root.name, root.value))
             for edge, value in steps(root.value) if is_users_class(type(root.value)) else ():
-                if edge.kind == "attribute" and isinstance(value, kind):
+                if edge.kind == "attribute" and issubclass(type(value), kind):
                     found.setdefault(id(value), (f"{root.name}.{edge.name}", value))
         return list(found.values())
-
-    @functools.cached_property
-    def files(self) -> list[str]:
-        """The user's files: those that the error came through, then those of modules that they use, then cells."""
-        found = [frame.site.file for frame in self.frames]
-        spaces = list(self._spaces)
-        while spaces:
-            for value in list(spaces.pop().values()):
-                named = value.__name__ if isinstance(value, ModuleType) else _module_of(value)
-                module = sys.modules.get(named)
-                file = getattr(module, "__file__", None)
-                if isinstance(file, str) and file not in found and is_user_file(file):
-                    found.append(file)
-                    spaces.append(vars(module))
-        return list(dict.fromkeys([*found, *filter(is_cell, users_files())]))
-
-    @functools.cached_property
-    def layers(self) -> dict[str, str]:
-        """The classes of the user's layers, by the name of the attribute or variable that holds each."""
-        return {name: type(layer).__name__ for name, layer in self._every_layer()}
-
-    @functools.cached_property
-    def inplace(self) -> list[str]:
-        """The names of those that edit what they are given."""
-        return [name for name, layer in self._every_layer() if edits_its_input(layer)]
-
-    def _every_layer(self) -> Iterator[tuple[str, torch.nn.Module]]:
-        for own, module in self.objects(torch.nn.Module):
-            yield own.rpartition(".")[2], module
-            yield from layers_of(module)
 
     @functools.cached_property
     def nodes(self) -> list[Any]:
@@ -194,13 +175,53 @@ class Scene:
         return list(dict.fromkeys(node for root in self.roots for node in nodes_behind(root)))
 
 
-def _module_of(value: Any) -> str:
-    """The module in which a function, a class or an object's class was written."""
-    named = value if isinstance(value, (type, FunctionType)) else type(value)
-    return str(named.__module__)
+def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
 
 
-def _own(thing: Any) -> dict[str, Any]:
+def _running(frame: FrameType | None) -> Iterator[Frame]:
+    """The user's functions that are running, from a frame outwards."""
+    while frame is not None:
+        if is_user_file(frame.f_code.co_filename):
+            yield _frame(frame, frame.f_lineno, frame.f_lasti)
+        frame = frame.f_back
+
+
+def _frame(frame: FrameType, line: int | None, instruction: int) -> Frame:
+    code = frame.f_code
+    site = Site(code.co_filename, line or 0, code.co_qualname)
+    return Frame(local_variables(frame), site, _expression(code, instruction), frame.f_globals)
+
+
+def _expression(code: CodeType, instruction: int) -> ast.expr | None:
+    """The part of a line that is being worked out, by the place that the compiler noted for the instruction."""
+    tree, positions = parsed(code.co_filename), list(code.co_positions())
+    place = positions[instruction // 2] if instruction // 2 < len(positions) else None
+    for one in ast.walk(tree) if tree is not None else ():
+        if isinstance(one, ast.expr) and place == (one.lineno, one.end_lineno, one.col_offset, one.end_col_offset):
+            return one
+    return None
+
+
+def _written(path: Path) -> str:
+    """The name of what a way ends at, as one would write it: ``net.fc.weight``, ``states[0]``; "" where none is."""
+    name, member = path.root.name, False
+    for edge in path.edges:
+        member_before, member = member, edge.kind == "attribute" and edge.name in HELD
+        if member:
+            continue
+        if edge.kind == "attribute" or (member_before and not str(edge.name).isdigit()):
+            name += f".{edge.name}"
+        elif edge.kind == "item" and isinstance(edge.name, (int, str)):
+            name += f"[{int(edge.name) if member_before else edge.name!r}]"
+        else:
+            return ""
+    return name
+
+
+def own(thing: Any) -> dict[str, Any]:
     """An object's own attributes, whatever its class says."""
     try:
         return object.__getattribute__(thing, "__dict__")
@@ -208,32 +229,27 @@ def _own(thing: Any) -> dict[str, Any]:
         return {}
 
 
-def layers_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
-    """The layers inside a module, by the last part of their names, in their order; no method of theirs is called."""
-    for name, layer in (_own(module).get("_modules") or {}).items():
+def modules_in(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """A module and those inside it, in their order; no method of theirs is called."""
+    yield module
+    for layer in (own(module).get("_modules") or {}).values():
         if isinstance(layer, torch.nn.Module):
-            yield name, layer
-            yield from layers_of(layer)
+            yield from modules_in(layer)
 
 
 def parameters_of(module: torch.nn.Module) -> list[torch.Tensor]:
-    """The parameters of a module and of the layers inside it."""
-    every = (module, *(layer for _, layer in layers_of(module)))
-    return [one for layer in every for one in (_own(layer).get("_parameters") or {}).values() if one is not None]
+    """The parameters of a module and of those inside it."""
+    every = (one for layer in modules_in(module) for one in (own(layer).get("_parameters") or {}).values())
+    return [one for one in every if one is not None]
 
 
-def edits_its_input(layer: torch.nn.Module) -> bool:
-    """Whether a layer was made with ``inplace=True``."""
-    return _own(layer).get("inplace") is True
-
-
-def _attribute(thing: Any, name: str) -> Any:
-    """An attribute that is there, past properties and ``__getattr__`` of the user's; a method as its function."""
-    own = _own(thing)
-    for held in (own, *(own.get(place) or {} for place in _HELD)):
-        if name in held:
-            return held[name]
-    return next((vars(kind)[name] for kind in type(thing).__mro__ if callable(vars(kind).get(name))), None)
+def _part(thing: Any, name: str) -> Any:
+    """An attribute that is there, or an item; past properties and ``__getattr__`` of the user's."""
+    if type(thing) in (list, tuple, dict):
+        with contextlib.suppress(LookupError, ValueError):
+            return thing[name] if type(thing) is dict else thing[int(name)]
+    mine = own(thing)
+    return next((held[name] for held in (mine, *(mine.get(place) or {} for place in HELD)) if name in held), None)
 
 
 def _is_shells(name: str) -> bool:

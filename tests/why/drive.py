@@ -1,69 +1,79 @@
-"""Runs a program of this folder, alone or under a watch, and asks why (``asked``).
+"""Runs a program of a table, alone or under a watch, and asks why (``asked``, ``misses``).
 
-A program's head says what is expected: ``# page/cause``, then regular expressions that the cure must have: ``# code:``
-for the line of code, ``# cure:`` for the sentence. Lines end in the roles that they have: ``# made``, ``# edited``.
-``# after: made`` names the lines that are not asked for without a watch, ``# alone: key`` the cause named then. A
-program about a silence asks itself: ``reason = why(w)``.
+A table is a text file of ``programs/``. Each entry begins with ``=== name  page/cause``, and may go on with
+``# alone: cause`` (what is named without a watch; by default no cause), ``# cure: words`` (a regular expression that
+the cure has), and ``# ask: why(...)`` for a silence. Then comes the program, with ``torch``, ``nn``, ``F`` and ``np``
+at hand; ``# %%`` begins another cell. Its lines end in the roles that they have when watched: ``# made``; alone, no
+other lines may be named. Where a line is offered to paste, it is pasted, and then the program must run.
 """
 
+import linecache
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import numpy
 import torch
 
 from course_utils import watch_why, why
 from course_utils.base.user_code import call_it_the_users
-from course_utils.why.reason import Reason
+from course_utils.why.reason import UNKNOWN, Reason
 from course_utils.why.watch import forget
 
 PROGRAMS = Path(__file__).parent / "programs"
-ROLES = {"asked": "asked for", "switched": "switched off"}
+ROLES = {"switched": "switched off", "asked": "asked for", "nan": "became NaN"}
 
 
 @dataclass
-class Expected:
+class Program:
+    name: str
     page: str
     cause: str
-    code: str = ""
+    text: str
+    alone: str = UNKNOWN
     cure: str = ""
-    after: str = ""
-    alone: str = ""
-    lines: dict[str, int] = field(default_factory=dict)
+    ask: str = ""
+    lines: dict[str, set[int]] = field(default_factory=dict)
 
 
-def expected(path: Path) -> Expected:
-    text = path.read_text(encoding="utf-8")
-    page, cause = re.match(r"# (\w*)/(\w+)", text).groups()
-    found = Expected(page, cause)
-    for key, value in re.findall(r"^# (code|cure|after|alone): (.*)$", text, flags=re.MULTILINE):
-        setattr(found, key, value)
-    for number, line in enumerate(text.splitlines(), 1):
-        mark = re.search(r"\S.*  # ([a-z ]+)$", line)
-        for role in mark[1].split() if mark else ():
-            found.lines[ROLES.get(role, role)] = number
-    return found
+def programs(table: str) -> Iterator[Program]:
+    """The entries of a table."""
+    for entry in (PROGRAMS / f"{table}.txt").read_text(encoding="utf-8").split("\n=== ")[1:]:
+        head, *rest = entry.split("\n")
+        name, expected = head.split()
+        page, _, cause = expected.partition("/")
+        found = Program(name, page, cause, "")
+        while rest[0].startswith("# ") and (option := re.match(r"# (alone|cure|ask): (.*)", rest[0])):
+            setattr(found, option[1], option[2])
+            rest.pop(0)
+        for number, line in enumerate(rest, 1):
+            mark = re.search(r"\S.*  # ([a-zN ]+)$", line)
+            for role in mark[1].split() if mark else ():
+                found.lines.setdefault(ROLES.get(role, role), set()).add(number)
+        found.text = "\n".join(rest).rstrip() + "\n"
+        yield found
 
 
-def asked(path: Path, watched: bool) -> Reason:
-    """What ``why`` answers after a program."""
-    call_it_the_users(str(path))
+def asked(program: Program, watched: bool, text: str = "") -> Reason | None:
+    """What ``why`` answers after a program; None where nothing is wrong with it and nothing is asked."""
+    text = text or program.text
     module = ModuleType("__main__")
-    module.__file__ = str(path)
-    code = compile(path.read_text(encoding="utf-8"), str(path), "exec")
+    vars(module).update(torch=torch, nn=torch.nn, F=torch.nn.functional, np=numpy, why=why)
+    cells = _cells(program.name, text)
     before, sys.modules["__main__"] = sys.modules["__main__"], module
     torch.manual_seed(0)
     forget()
+    watch: Any = watch_why() if watched else None
     try:
-        if watched:
-            with watch_why():
-                exec(code, vars(module))
-        else:
-            exec(code, vars(module))
-        return vars(module)["reason"]
-    except RuntimeError as error:
+        with watch or torch.random.fork_rng():
+            for cell in cells:
+                exec(cell, vars(module))
+        return eval(program.ask, vars(module)) if program.ask else None
+    except Exception as error:
         return why(error)
     finally:
         sys.modules["__main__"] = before
@@ -72,37 +82,48 @@ def asked(path: Path, watched: bool) -> Reason:
         torch.set_grad_enabled(True)
 
 
-def misses(path: Path, watched: bool) -> list[str]:
-    """What is not as expected."""
-    wanted, reason = expected(path), asked(path, watched)
-    found = []
-    if wanted.alone and not watched:
-        wanted.cause = wanted.alone
-    if (reason.page, reason.cause) != (wanted.page, wanted.cause):
-        found.append(f"cause {reason.page}/{reason.cause}, not {wanted.page}/{wanted.cause}")
-    lines = {role: [site.line for said, site in reason.lines if said == role] for role in wanted.lines}
-    for role, line in wanted.lines.items():
-        if line not in lines[role] and (watched or role not in wanted.after.split()):
-            found.append(f"{role}: {lines[role]}, not {line}")
-        if watched and len(lines[role]) > 1:
-            found.append(f"{role}: one of {lines[role]}")
-    for what in ("code", "cure"):
-        if getattr(wanted, what) and not re.search(getattr(wanted, what), getattr(reason, what)):
-            found.append(f"{what}: {getattr(reason, what)!r}")
+def _cells(name: str, text: str) -> list[Any]:
+    """A program's cells, each a file of the user's; a line keeps its number."""
+    found, above = [], 0
+    for cell in text.split("# %%\n"):
+        file = str(PROGRAMS / f"{name}_{above}.py")
+        padded = "\n" * above + cell
+        linecache.cache[file] = len(padded), None, padded.splitlines(keepends=True), file
+        call_it_the_users(file)
+        found.append(compile(padded, file, "exec"))
+        above += cell.count("\n") + 1
     return found
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    names = [name for name in sys.argv[1:] if not name.startswith("-")]
-    paths = [path for path in sorted(PROGRAMS.glob("*.py")) if not names or any(name in path.stem for name in names)]
-    bad = 0
-    for one in paths:
-        for watched in (False, True):
-            missed = misses(one, watched)
-            bad += bool(missed)
-            if missed or "-v" in sys.argv:
-                print(f"{'watched' if watched else 'after  '} {one.stem}: {'; '.join(missed) or 'hit'}")
-            if "-v" in sys.argv:
-                print(asked(one, watched))
-    print(f"{2 * len(paths) - bad} of {2 * len(paths)}")
+def misses(program: Program, watched: bool) -> list[str]:
+    """What is not as expected."""
+    reason = asked(program, watched)
+    if reason is None:
+        return ["nothing was raised, and nothing is asked"]
+    cause = program.cause if watched else program.alone
+    found = []
+    if (reason.page, reason.cause) != (program.page, cause):
+        found.append(f"cause {reason.page}/{reason.cause}, not {program.page}/{cause}")
+    named: dict[str, set[int]] = {}
+    for role, site in reason.lines:
+        named.setdefault(role, set()).add(site.line)
+    for role in named | program.lines:
+        here, wanted = named.get(role, set()), program.lines.get(role, set())
+        if here - wanted or (watched and here != wanted):
+            found.append(f"{role}: {sorted(here)}, not {sorted(wanted)}")
+    if watched and not re.search(program.cure, reason.cure):
+        found.append(f"cure: {reason.cure!r}")
+    if reason.code and (after := asked(program, False, pasted(program, reason))) is not None:
+        found.append(f"with the line pasted: {after.happened}")
+    return found
+
+
+def pasted(program: Program, reason: Reason) -> str:
+    """The program with the offered line in it: in place of the one that edits, or below the backward of each round."""
+    lines = program.text.splitlines()
+    edited = reason.line("edited") if reason.cause == "inplace_operation" else 0
+    at = (edited or reason.line("needed")) - 1
+    indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+    new = [f"{indent}{line}" for line in reason.code.splitlines()]
+    lines[at : at + 1] = new if edited else [lines[at], *new]
+    return "\n".join(lines) + "\n"

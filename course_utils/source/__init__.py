@@ -1,0 +1,1 @@
+"""The user's source: its statements, and the line that keeps something (``keeping``)."""

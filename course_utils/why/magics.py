@@ -1,0 +1,68 @@
+"""``%why`` and ``%%why`` in a notebook, and a line under a cell that ends in an error of autograd (``add_why``)."""
+
+from typing import Any
+
+from course_utils.why.ask import is_known, why
+from course_utils.why.not_finite import first_bad
+from course_utils.why.watch import watch_why
+
+_HINT = "An error of autograd: `why()` in the next cell says more; with `%%why` above this one, it names the lines too."
+
+
+def add_why(ipython: Any) -> None:
+    """Adds the magics ``%why`` and ``%%why`` to a running IPython, and the line under a cell that fails.
+
+    ``%why`` is ``why()``, and ``%why model.weight, loss`` is ``why(model.weight, loss)``. ``%%why`` above a cell runs
+    it inside ``watch_why``, and answers below it: why it failed, what made its first NaN, or what its line asks for.
+    """
+    from IPython.core.magic import output_can_be_silenced
+
+    answered: list[BaseException | None] = [None]
+
+    def ask(line: str) -> Any:
+        return ipython.ev(f"__import__('importlib').import_module('course_utils.why.ask').why({line})")
+
+    @output_can_be_silenced
+    def magic(line: str, cell: str | None = None) -> Any:
+        if cell is None:
+            return ask(line)
+        watch = watch_why()
+        with watch:
+            result = run_as_it_stands(ipython, cell, "%%why")
+        error = result.error_in_exec or result.error_before_exec
+        if error is not None:
+            answered[0] = error
+            show(why(error) if is_known(error) else None)
+            ipython.showtraceback = lambda *args, **kwargs: vars(ipython).pop("showtraceback")  # it was shown
+            raise error
+        bad = first_bad(watch.log)
+        return ask(line) if line.strip() else bad.done() if bad is not None else None
+
+    def show(reason: Any) -> None:
+        from IPython.display import display
+
+        if reason is not None:
+            display(reason)
+
+    def hint(result: Any) -> None:
+        error = result.error_in_exec
+        if error is not None and error is not answered[0] and is_known(error) and "%%why" not in result.info.raw_cell:
+            print(_HINT)
+
+    ipython.register_magic_function(magic, "line_cell", "why")
+    ipython.events.register("post_run_cell", hint)
+
+
+def run_as_it_stands(ipython: Any, cell: str, magic: str) -> Any:
+    """Runs the cell below a magic; its lines are those of the cell as it stands in the notebook, under its number.
+
+    Returns:
+        IPython's result of it.
+    """
+    first = "" if cell.lstrip().startswith("%%") else f"# {magic}\n"
+    numbers = getattr(ipython.compile, "_filename_map", {})
+    before = dict(numbers)
+    try:
+        return ipython.run_cell(first + cell)
+    finally:  # IPython counts what a magic runs anew
+        numbers.update(dict.fromkeys(numbers.keys() - before.keys(), next(reversed(before.values()), 0)))
