@@ -54,7 +54,7 @@ def wrong_answers(made):
 @each_kind
 def test_what_is_said_of_a_program_is_so_and_without_the_line_that_decides_it_is_not(topic, level):
     read = topic_of(topic).read
-    for made in programs(topic, level)[:6]:
+    for made in programs(topic, level)[:3]:
         found = apart(lambda made=made: read(made.lines))
         for question in made.questions:
             assert found[question.key] == question.answer, made.code
@@ -80,8 +80,8 @@ def test_programs_are_short_enough_to_be_read_all_different_and_each_of_its_own_
 
 @each_kind
 def test_the_same_seed_gives_the_same_program(topic, level):
-    for made in programs(topic, level)[:2]:
-        assert drill(topic, seed=made.seed, level=level) == made
+    made = programs(topic, level)[0]
+    assert drill(topic, seed=made.seed, level=level) == made
 
 
 @each_kind
@@ -103,11 +103,10 @@ def test_no_answer_is_lopsided(topic, level):
 # Names that need no lesson: Python's, those of tensors made and of sums done, of losses and optimizers.
 PLAIN = {"any", "append", "class", "close", "def", "else", "for", "join", "lambda", "len", "next", "range", "return"}
 PLAIN |= {"round", "start", "staticmethod", "target", "update", "with", "yield", "zip"}
-PLAIN |= {"arange", "full", "linspace", "ones", "ones_like", "rand", "randint", "randn", "zeros", "zeros_like"}
-PLAIN |= {"abs", "add", "cat", "cos", "cumsum", "exp", "flip", "max", "maximum", "mean", "mul", "neg", "norm", "relu"}
-PLAIN |= {"reshape", "sigmoid", "sin", "softmax", "sqrt", "square", "stack", "sum", "tanh", "unsqueeze", "where"}
-PLAIN |= {"add_", "copy_", "div_", "fill_", "mul_", "sub_", "zero_", "IN_DIMS", "DIVISOR"}
-PLAIN |= {"Adam", "RMSprop", "SGD", "cross_entropy", "l1_loss", "mse_loss", "smooth_l1_loss"}
+PLAIN |= {"full", "ones", "ones_like", "rand", "randint", "randn", "zeros", "zeros_like", "IN_DIMS", "DIVISOR"}
+PLAIN |= {"add", "cat", "cos", "exp", "mean", "mul", "reshape", "sigmoid", "sin", "sqrt", "square", "stack", "sum"}
+PLAIN |= {"tanh", "where", "add_", "copy_", "div_", "mul_", "zero_"}
+PLAIN |= {"Adam", "SGD", "cross_entropy", "l1_loss", "mse_loss", "smooth_l1_loss"}
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -140,7 +139,7 @@ def test_the_topic_on_the_page_for_contributors_works():
 
 @each_kind
 def test_right_answers_pass_and_wrong_ones_are_told_the_line_and_the_reason(topic, level):
-    for made in programs(topic, level)[:3]:
+    for made in programs(topic, level)[:2]:
         found = right_answers(made)
         score = made.check(found)
         assert (float(score), score.possible, score.status) == (len(found), len(found), "passed"), str(score)
@@ -218,14 +217,14 @@ def test_progress_counts_the_first_answer_to_each_key():
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_what_the_caller_has_set_makes_no_difference_and_stays(topic):
-    found = [right_answers(made) for made in programs(topic, 2)[:5]]
+    found = [right_answers(made) for made in programs(topic, 2)[:2]]
     torch.manual_seed(5)
     before = torch.get_rng_state(), random.getstate()
     torch.set_default_dtype(torch.float64)
     torch.set_default_device("meta")
     try:
         with torch.autograd.set_detect_anomaly(True), torch.inference_mode():
-            assert [right_answers(drill(topic, seed, 2)) for seed in range(5)] == found
+            assert [right_answers(drill(topic, seed, 2)) for seed in range(2)] == found
             assert torch.is_anomaly_enabled() and torch.is_inference_mode_enabled() and not torch.is_grad_enabled()
         assert torch.get_default_dtype() == torch.float64 and torch.ones(1).device.type == "meta"
     finally:

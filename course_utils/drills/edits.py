@@ -27,6 +27,7 @@ _PLAIN = "An edit in place changes the values and moves the version counter, und
 _SHARES = "`{V}` and what is edited share memory and version counter, so an edit of one is an edit of the other"
 _APART = "`.data` shares the memory of `{V}` and has a version counter of its own"
 _OWN = "`clone()` makes a tensor with memory of its own: the edit changes nothing of `{V}`"
+_DROPPED = "Without the underscore a new tensor is made and dropped; `{V}` stays as it was"
 _DATA, _CLONE = ("data -> clone()", "data -> detach()"), "{.detach()|}.clone() -> .detach()"
 _EDITS = [
     Move("{V}.{method}", "-> pass", _PLAIN, weight=2.5),
@@ -34,7 +35,7 @@ _EDITS = [
     Move("{V}.detach().{method}", "detach() -> detach().clone()", _SHARES, weight=2),
     Move("{V}.data.{method}", _DATA, _APART, weight=4),
     Move("{V}{.detach()|}.clone().{method}", _CLONE, _OWN, weight=4),
-    Move("{V}.{mul|add}(2)", "{V}.{mul|add} -> {V}.detach().{mul|add}_", "The new tensor is dropped", weight=3.5),
+    Move("{V}.{mul|add}(2)", "{V}.{mul|add} -> {V}.detach().{mul|add}_", _DROPPED, weight=3.5),
 ]
 _THROUGH = [
     Move("{W} = {V}.detach()\n{W}.{method}", "detach -> clone", _SHARES, 2, 3),

@@ -43,13 +43,14 @@ _SAVE, _ALL = "ctx.save_for_backward({kept})", "ctx.save_for_backward(value, fac
 _IF = "if ctx.needs_input_grad[{0|1}]: "
 _SAVES = "`{Function}` saves what it hands to `save_for_backward`, whatever its backward does, and nothing else"
 _STAYS = "What is an attribute of `ctx` stays with the node, whether backward has run or not, and nothing else does"
+_WHERE = "`{Function}` saves only what this line names, and only where its input {0|1} requires grad"
 _CLASSES = [
     Move(_CLASS % _SAVE, (f"{_SAVE} -> pass", f"{_SAVE} -> {_ALL}"), _SAVES, 2, 3),
-    Move(_CLASS % "ctx.shape = value.shape", f"ctx.shape = value.shape -> {_ALL}", "A shape is no tensor", 2),
+    Move(_CLASS % "ctx.shape = value.shape", f"ctx.shape = value.shape -> {_ALL}", "A shape holds no values", 2),
 ]
 _LASTING = [
     Move(_CLASS % "ctx.kept = {kept}", ("ctx.kept = {kept} -> pass", "{kept} -> value, factor"), _STAYS, 3, 1.5),
-    Move(_CLASS % (_IF + _SAVE), ("if -> if not", f"{_IF}{_SAVE} -> {_ALL}"), "The flag of input {0|1} decides", 3),
+    Move(_CLASS % (_IF + _SAVE), ("if -> if not", f"{_IF}{_SAVE} -> {_ALL}"), _WHERE, 3),
 ]
 
 

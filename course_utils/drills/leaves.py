@@ -26,7 +26,7 @@ _RESULTS = [
 _OTHERS = [
     Move("{new} = {own}.{float()|cpu()}", "{own}.{float()|cpu()} -> {own} * 1", "`{own}` has nothing to convert: "
          "this is the very object that `{own}` stands for", usual=True),
-    Move("{own} = {own} {*|-} {2..9}", "-> {own} = {own}.detach()", "`{own}` is now the name of an operation's "
+    Move("{own} = {own} {*|-} {2..9}", "-> {own} = {own}", "`{own}` is now the name of an operation's "
          "result; the leaf of that name has none any more"),
     Move("{new} = nn.Parameter({up}.sin())", "-> {new} = {up}.sin()", "`nn.Parameter(...)` takes the values alone: it "
          "makes a new leaf that requires grad", usual=True),

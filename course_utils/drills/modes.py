@@ -12,10 +12,11 @@ _BLOCK = ("with torch.{off}: -> if True:", f"with torch.{{off}}: -> {_OFF}\nif T
 _UNTIL = "`{off}` switches grad mode off until its block ends, and no longer"
 _STAYS = "As a statement `set_grad_enabled` holds from its line on, to the end of the block that it stands in"
 _CALLED = "What counts is the mode when `{g}` is called, not the mode when it was written"
+_NOBODY = "`torch.no_grad()` alone on a line makes a context manager that nobody enters: nothing is switched off"
 _STRAIGHT = [
     Move("with torch.{off}:\n    {look1}\n{look2}", _BLOCK, _UNTIL, weight=2),
     Move("with torch.{off}:\n    {look}", _BLOCK, _UNTIL),
-    Move(f"torch.no_grad()\n{_LOOK}", f"torch.no_grad() -> {_OFF}", "Nobody enters what this makes", weight=2),
+    Move(f"torch.no_grad()\n{_LOOK}", f"torch.no_grad() -> {_OFF}", _NOBODY, weight=2),
     Move(f"{_OFF}\n{{look}}", f"{_OFF} -> pass", _STAYS, weight=1.5),
     Move("torch.set_grad_enabled(True)\n{look}", "torch.set_grad_enabled(True) -> pass", _STAYS, weight=1.5),
 ]
