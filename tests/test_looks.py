@@ -33,7 +33,7 @@ WAYS = {
     "doubled": [["x / 2", "x * 2"], ["x / 2", "x + x"]],
     "one": [["range(parts)", "range(1)"]],
     "edits": [["    return", "    x += 1\n    return"]],
-    "empty": [["if not parts:", "if False:"]],
+    "empty": [["if not parts:", "if False:"], ["raise ValueError(", "return print("]],
     "text": [["x / 2", "x // 2"]],
 }
 
@@ -115,6 +115,14 @@ def test_another_error_than_the_model_s_is_no_answer(halved):
         return [x / 2] * parts
 
     assert names(judge(halved, passes, "detach")) == ["empty"]
+
+
+def test_what_a_known_mistake_prints_is_not_on_the_card(halved):
+    def counted(x, parts):
+        print("for", parts)
+        return [x / 2] * parts
+
+    assert judge(halved, counted, "detach").output.splitlines() == ["for 1", "for 3", "for 2", "for 0"]
 
 
 def test_what_an_answer_changes_has_the_name_of_the_mistake_that_changes_it(halved):

@@ -1,9 +1,14 @@
-"""The network of the script as a function of its weights, and the way that plain gradient descent goes."""
+"""What a script's work is held against: its network as a function of its weights, the way that plain gradient descent
+goes, and what a promise expects (``expect``).
+"""
+
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from course_utils.checks.claims import Missed
 from course_utils.clinic import ClinicResult
 from course_utils.lessons.clinic._watched import WatchedDataset
 
@@ -42,3 +47,9 @@ def off_the_way(dataset: WatchedDataset, before: Weights, after: Weights) -> flo
             weights[name] = weights[name] - dataset.learning_rate * gradient
     expected = weights["open.weight"]
     return ((after["open.weight"] - expected).norm() / (expected - before["open.weight"]).norm()).item()
+
+
+def expect(holds: bool, key: str = "", **details: Any) -> None:
+    """It holds, or ``Missed`` is raised, with the misconception that its failure shows, and lines for the card."""
+    if not holds:
+        raise Missed(key, **details)

@@ -1,9 +1,9 @@
-"""A data set whose network is watched while a script trains it, and what a promise expects there (``expect``)."""
+"""A data set whose network is watched while a script trains it, and what was seen."""
 
 import copy
 import gc
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest import mock
 
 import torch
@@ -117,15 +117,3 @@ def run(
     ):
         raise Missed(expected="losses, accuracies, and a model with encoder, branch_a, branch_b and weight", got=made)
     return made
-
-
-def expect(holds: bool, key: str = "", **details: Any) -> None:
-    """It holds, or ``Missed(key, **details)`` is raised.
-
-    Args:
-        holds: what must be true.
-        key: the misconception that its failure shows.
-        details: as for ``Missed``.
-    """
-    if not holds:
-        raise Missed(key, **details)

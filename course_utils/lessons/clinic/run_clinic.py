@@ -11,7 +11,8 @@ from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.score import Score
 from course_utils.clinic import ClinicDataset, ClinicResult
 from course_utils.lessons.clinic import _learning, _leavings
-from course_utils.lessons.clinic._watched import WatchedDataset, expect, run
+from course_utils.lessons.clinic._network import expect
+from course_utils.lessons.clinic._watched import WatchedDataset, run
 
 run_clinic = Exercise.read(__file__)
 
