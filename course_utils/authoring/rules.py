@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 
 from course_utils.authoring.cells import BEGIN, END
 from course_utils.authoring.problems import Cell, Notebook, Problem
-from course_utils.authoring.sittings import estimate, parts, said
+from course_utils.authoring.sittings import headed, minutes, parts, said
 
 MAX_CELLS, MAX_CODE_LINES = 65, 25
 MAX_CODE_COLUMNS = 106  # what JupyterLab shows of a line in a window 1280 pixels wide
@@ -144,14 +144,9 @@ def time(notebook: Notebook) -> Iterator[Problem]:
     cells = iter(notebook.cells)
     for part in parts(notebook.node):
         first, *_ = [next(cells) for _ in part]
-        taken = estimate(part)
-        most = max(MAX_MINUTES, taken.headed + READING_MINUTES)
-        if taken.minutes > most:
-            what = (
-                f"The sitting that begins here takes {taken.minutes:.0f} minutes; {most:.0f} are the most. It has "
-                f"{taken.words} words, {taken.lines} lines of code, {taken.predictions} predictions, and headings "
-                f"that say {taken.headed:.0f} minutes."
-            )
+        taken, most = minutes(part), max(MAX_MINUTES, headed(part) + READING_MINUTES)
+        if taken > most:
+            what = f"The sitting that begins here takes {taken:.0f} minutes; {most:.0f} are the most."
             mend = "begin another sitting, or move what no exercise needs to notebooks/further/."
             yield notebook.problem("time", what, mend, first)
     opening = notebook.cells[0]
