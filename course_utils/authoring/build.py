@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 from course_utils.authoring.derive import catalogue, derived, entries, readme
 from course_utils.authoring.files import Course, dumps, normalised, read, topic_of
 from course_utils.authoring.problems import Notebook, report
-from course_utils.authoring.rules import ids
+from course_utils.authoring.rules import unique_ids
 from course_utils.authoring.sittings import sittings, with_minutes
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
@@ -37,7 +37,7 @@ def learner_text(solution: NotebookNode, config: Path) -> str:
         ValueError: cell ids are missing or not unique (the build would make random ones up), or nbgrader refuses the
             notebook: an unclosed solution region, metadata that it does not know.
     """
-    if problems := list(ids(Notebook("the notebook", "", solution))):
+    if problems := list(unique_ids(Notebook("the notebook", "", solution))):
         raise ValueError(f"no learner notebook can be made.\n{report(problems)}")
     from nbgrader.nbgraderformat.common import SchemaMismatchError, ValidationError
 

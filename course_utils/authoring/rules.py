@@ -26,7 +26,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)]*)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
-def ids(notebook: Notebook) -> Iterator[Problem]:
+def unique_ids(notebook: Notebook) -> Iterator[Problem]:
     """Cell ids and grade ids are there and are unique."""
     found = Counter(cell.id for cell in notebook.cells)
     graded = Counter(cell.grade_id for cell in notebook.cells if cell.grade_id)
@@ -37,6 +37,25 @@ def ids(notebook: Notebook) -> Iterator[Problem]:
         if graded[cell.grade_id] > 1:
             what = f"{graded[cell.grade_id]} cells have the grade id {cell.grade_id}; nbgrader stops there."
             yield notebook.problem("grade-id", what, "give this cell a grade id of its own.", cell)
+
+
+def solution_regions(notebook: Notebook) -> Iterator[Problem]:
+    """Solutions stand between the markers, in answer cells alone; asked of sources in which nothing is made."""
+    for cell in notebook.cells:
+        lines = [line.strip() for line in cell.source.splitlines()]
+        markers = [line for line in lines if "BEGIN SOLUTION" in line or "END SOLUTION" in line]
+        if markers and cell.kind == "code":
+            if not cell.is_answer:
+                what = "A solution region stands in a cell that is not an answer: a learner would see it."
+                yield notebook.problem("solution-region", what, "set its type to Autograded answer.", cell)
+            if markers != [BEGIN, END] * (len(markers) // 2) or len(markers) % 2:
+                what = "The solution markers do not come in pairs."
+                yield notebook.problem(
+                    "solution-region", what, f"use {BEGIN} and {END}, each on a line of its own.", cell
+                )
+        elif cell.is_answer:
+            what = "The answer cell has no solution region, so the learner's copy would lose its signature too."
+            yield notebook.problem("solution-region", what, f"put {BEGIN} and {END} around the solution.", cell)
 
 
 def executed(notebook: Notebook) -> Iterator[Problem]:
@@ -194,4 +213,4 @@ def _rounds_to(shown: str, told: str) -> bool:
 
 
 Rule = Callable[[Notebook], Iterator[Problem]]
-RULES: tuple[Rule, ...] = (ids, executed, compared, short, figures, links, predictions, written, time, numbers)
+RULES: tuple[Rule, ...] = (unique_ids, executed, compared, short, figures, links, predictions, written, time, numbers)

@@ -11,33 +11,16 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from course_utils.authoring.cells import BEGIN, END, SCHEMA_VERSION
+from course_utils.authoring.cells import SCHEMA_VERSION
 from course_utils.authoring.lint import exercises_of
 from course_utils.authoring.problems import Cell, Notebook, Problem
-from course_utils.authoring.rules import ids
+from course_utils.authoring.rules import solution_regions, unique_ids
 from course_utils.catalogue import LESSONS
 from course_utils.classroom.course.source import lessons_made
 
 REQUIRED_KEYS = ("grade", "grade_id", "locked", "schema_version", "solution")
 HIDDEN = "BEGIN HIDDEN TESTS"
 _HEADED_POINTS = re.compile(r"(#+) .*?(\d+(?:\.\d+)?) points?\b")
-
-
-def solution_regions(page: Notebook) -> Iterator[Problem]:
-    """Solutions stand between the markers, in answer cells alone."""
-    for cell in page.cells:
-        lines = [line.strip() for line in cell.source.splitlines()]
-        markers = [line for line in lines if "BEGIN SOLUTION" in line or "END SOLUTION" in line]
-        if markers and cell.kind == "code":
-            if not cell.is_answer:
-                what = "A solution region stands in a cell that is not an answer: a learner would see it."
-                yield page.problem("solution-region", what, "set its type to Autograded answer.", cell)
-            if markers != [BEGIN, END] * (len(markers) // 2) or len(markers) % 2:
-                what = "The solution markers do not come in pairs."
-                yield page.problem("solution-region", what, f"use {BEGIN} and {END}, each on a line of its own.", cell)
-        elif cell.is_answer:
-            what = "The answer cell has no solution region, so the learner's copy would lose its signature too."
-            yield page.problem("solution-region", what, f"put {BEGIN} and {END} around the solution.", cell)
 
 
 def metadata(page: Notebook) -> Iterator[Problem]:
@@ -154,4 +137,4 @@ def _can_fail(tree: ast.Module) -> bool:
     return False
 
 
-RULES = (ids, solution_regions, metadata, checks, points)
+RULES = (unique_ids, solution_regions, metadata, checks, points)
