@@ -27,23 +27,19 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m course_utils.authoring", description=__doc__)
     parser.add_argument("--course", type=Path, default=Path(), help="a folder inside the course (default: this one)")
     commands = parser.add_subparsers(required=True, metavar="command")
-    for name, function, text in (
-        ("build", _build, "write what is made: headings, check cells, learner notebooks, the map of the course"),
-        ("lint", _lint, "fail when a notebook breaks a rule; runs no kernel"),
-        ("run", _run, "build, run solution notebooks and those in further/, keep their outputs"),
+    for name, function, argument, text in (
+        ("build", _build, "notebook", "write what is made: headings, check cells, learner notebooks, the course's map"),
+        ("lint", _lint, "notebook", "fail when a notebook breaks a rule; runs no kernel"),
+        ("run", _run, "notebook", "build, run solution notebooks and those in further/, keep their outputs"),
+        ("programs", _programs, "lesson", "run the programs that show misconceptions and errors, keep what they print"),
     ):
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(command=function)
-        command.add_argument("names", nargs="*", metavar="notebook", help="such as 03_detach (default: all)")
-    text = "run the programs that show misconceptions and errors, and keep what they print"
-    command = commands.add_parser("programs", help=text, description=text)
-    command.set_defaults(command=_programs)
-    command.add_argument("names", nargs="*", metavar="lesson", help="such as detach, or errors (default: all)")
+        command.add_argument("names", nargs="*", metavar=argument, help="such as detach (default: all)")
     text = "show the card of a right answer or of a known mistake, such as: card detach mean_loss graphs"
     command = commands.add_parser("card", help=text, description=text)
     command.set_defaults(command=_card)
-    for name in ("lesson", "exercise", "label"):
-        command.add_argument("names", action="append", metavar=name)
+    command.add_argument("names", nargs=3, metavar=("lesson", "exercise", "label"))
     return parser
 
 

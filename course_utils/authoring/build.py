@@ -7,6 +7,7 @@ fills the gradebook. So a teacher's release is, byte for byte, the notebook that
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,11 @@ from nbformat import NotebookNode
 if TYPE_CHECKING:
     from nbconvert.exporters import NotebookExporter
 
-from course_utils.authoring.derive import catalogue, derived, entries, mapped, readme
+from course_utils.authoring.derive import catalogue, derived, entries, readme
 from course_utils.authoring.files import Course, dumps, normalised, read, topic_of
 from course_utils.authoring.problems import Notebook, report
-from course_utils.authoring.rules import ids
-from course_utils.authoring.sittings import with_minutes
+from course_utils.authoring.rules import unique_ids
+from course_utils.authoring.sittings import sittings, with_minutes
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
 from course_utils.catalogue import LESSONS
@@ -36,7 +37,7 @@ def learner_text(solution: NotebookNode, config: Path) -> str:
         ValueError: cell ids are missing or not unique (the build would make random ones up), or nbgrader refuses the
             notebook: an unclosed solution region, metadata that it does not know.
     """
-    if problems := list(ids(Notebook("the notebook", "", solution))):
+    if problems := list(unique_ids(Notebook("the notebook", "", solution))):
         raise ValueError(f"no learner notebook can be made.\n{report(problems)}")
     from nbgrader.nbgraderformat.common import SchemaMismatchError, ValidationError
 
@@ -96,9 +97,9 @@ def made(course: Course, names: Sequence[str] = ()) -> dict[Path, str]:
             exercises = entries(course.exercises(topic_of(path)))
             notebook = derived(read(path), topic_of(path), exercises)
             if path.stem in lessons:
-                lesson = mapped(lessons[path.stem][0], notebook, exercises)
-                lessons[path.stem] = lesson, len(exercises)
-                with_minutes(notebook, lesson.minutes)
+                points, minutes = sum(entry.points for entry in exercises.values()), sittings(notebook)
+                lessons[path.stem] = replace(lessons[path.stem][0], points=points, minutes=minutes), len(exercises)
+                with_minutes(notebook, minutes)
             texts[path] = dumps(notebook)
             texts[course.learners / path.name] = learner_text(notebook, course.config)
         except ValueError as error:

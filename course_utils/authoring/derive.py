@@ -1,12 +1,12 @@
 """What follows from the exercises' text files, so that nobody writes it: headings, answers, check cells and nbgrader
-metadata of a solution notebook (``derived``), a lesson's points and minutes (``mapped``) in the catalogue
-(``catalogue``) and in README's table (``readme``).
+metadata of a solution notebook (``derived``), a lesson's points and minutes in the catalogue (``catalogue``) and in
+README's table (``readme``).
 """
 
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from nbformat import NotebookNode
 from course_utils.authoring import cells
 from course_utils.authoring.cells import BEGIN, END
 from course_utils.authoring.files import normalised
-from course_utils.authoring.sittings import sittings
 from course_utils.base.errors import explain
 from course_utils.base.files import read_toml
 from course_utils.catalogue import LessonInfo, text_files
@@ -127,12 +126,6 @@ def _answered(notebook: NotebookNode, at: int, topic: str, entry: Entry) -> None
     else:
         check.id, check.source = made.id, made.source
         check.metadata["nbgrader"] = made.metadata["nbgrader"]
-
-
-def mapped(lesson: LessonInfo, notebook: NotebookNode, exercises: Mapping[str, Entry]) -> LessonInfo:
-    """The lesson with the points of its exercises, and with the minutes that its sittings take."""
-    points = sum(entry.points for entry in exercises.values())
-    return replace(lesson, points=points, minutes=sittings(notebook))
 
 
 def catalogue(source: str, lessons: Mapping[str, LessonInfo]) -> str:

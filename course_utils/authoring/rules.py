@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 
 from course_utils.authoring.cells import BEGIN, END
 from course_utils.authoring.problems import Cell, Notebook, Problem
-from course_utils.authoring.sittings import estimate, parts, said
+from course_utils.authoring.sittings import headed, minutes, parts, said
 
 MAX_CELLS, MAX_CODE_LINES = 65, 25
 MAX_CODE_COLUMNS = 106  # what JupyterLab shows of a line in a window 1280 pixels wide
@@ -26,7 +26,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)]*)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
-def ids(notebook: Notebook) -> Iterator[Problem]:
+def unique_ids(notebook: Notebook) -> Iterator[Problem]:
     """Cell ids and grade ids are there and are unique."""
     found = Counter(cell.id for cell in notebook.cells)
     graded = Counter(cell.grade_id for cell in notebook.cells if cell.grade_id)
@@ -37,6 +37,25 @@ def ids(notebook: Notebook) -> Iterator[Problem]:
         if graded[cell.grade_id] > 1:
             what = f"{graded[cell.grade_id]} cells have the grade id {cell.grade_id}; nbgrader stops there."
             yield notebook.problem("grade-id", what, "give this cell a grade id of its own.", cell)
+
+
+def solution_regions(notebook: Notebook) -> Iterator[Problem]:
+    """Solutions stand between the markers, in answer cells alone; asked of sources in which nothing is made."""
+    for cell in notebook.cells:
+        lines = [line.strip() for line in cell.source.splitlines()]
+        markers = [line for line in lines if "BEGIN SOLUTION" in line or "END SOLUTION" in line]
+        if markers and cell.kind == "code":
+            if not cell.is_answer:
+                what = "A solution region stands in a cell that is not an answer: a learner would see it."
+                yield notebook.problem("solution-region", what, "set its type to Autograded answer.", cell)
+            if markers != [BEGIN, END] * (len(markers) // 2) or len(markers) % 2:
+                what = "The solution markers do not come in pairs."
+                yield notebook.problem(
+                    "solution-region", what, f"use {BEGIN} and {END}, each on a line of its own.", cell
+                )
+        elif cell.is_answer:
+            what = "The answer cell has no solution region, so the learner's copy would lose its signature too."
+            yield notebook.problem("solution-region", what, f"put {BEGIN} and {END} around the solution.", cell)
 
 
 def executed(notebook: Notebook) -> Iterator[Problem]:
@@ -144,14 +163,9 @@ def time(notebook: Notebook) -> Iterator[Problem]:
     cells = iter(notebook.cells)
     for part in parts(notebook.node):
         first, *_ = [next(cells) for _ in part]
-        taken = estimate(part)
-        most = max(MAX_MINUTES, taken.headed + READING_MINUTES)
-        if taken.minutes > most:
-            what = (
-                f"The sitting that begins here takes {taken.minutes:.0f} minutes; {most:.0f} are the most. It has "
-                f"{taken.words} words, {taken.lines} lines of code, {taken.predictions} predictions, and headings "
-                f"that say {taken.headed:.0f} minutes."
-            )
+        taken, most = minutes(part), max(MAX_MINUTES, headed(part) + READING_MINUTES)
+        if taken > most:
+            what = f"The sitting that begins here takes {taken:.0f} minutes; {most:.0f} are the most."
             mend = "begin another sitting, or move what no exercise needs to notebooks/further/."
             yield notebook.problem("time", what, mend, first)
     opening = notebook.cells[0]
@@ -199,4 +213,4 @@ def _rounds_to(shown: str, told: str) -> bool:
 
 
 Rule = Callable[[Notebook], Iterator[Problem]]
-RULES: tuple[Rule, ...] = (ids, executed, compared, short, figures, links, predictions, written, time, numbers)
+RULES: tuple[Rule, ...] = (unique_ids, executed, compared, short, figures, links, predictions, written, time, numbers)

@@ -1,10 +1,9 @@
-"""A learner's time: what a lesson's sittings are (``parts``), how long they take (``estimate``, ``sittings``), and
+"""A learner's time: what a lesson's sittings are (``parts``), how long they take (``minutes``, ``sittings``), and
 where the lesson says so (``with_minutes``).
 """
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
@@ -20,46 +19,27 @@ _ONE = re.compile(r"\b\d+(?=\s+minutes\b)")
 _COUNTS = ("no", "one", "two", "three", "four")
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """What a learner meets in one sitting.
-
-    Attributes:
-        words: of Markdown.
-        lines: of code, blank ones, answers, checks and the set-up left out.
-        predictions: calls of ``lesson.predict``.
-        headed: the minutes of exercises and of the written question, as their headings say; longer below a long
-            contract.
-    """
-
-    words: int
-    lines: int
-    predictions: int
-    headed: float
-
-    @property
-    def minutes(self) -> float:
-        reading = self.words / _WORDS_A_MINUTE + self.lines / _LINES_A_MINUTE
-        return reading + self.predictions * _MINUTES_A_PREDICTION + self.headed
-
-
-def estimate(cells: Iterable[NotebookNode]) -> Estimate:
+def minutes(cells: Iterable[NotebookNode]) -> float:
     """How long a learner is at these cells: reading, predicting, and answering where they head an exercise."""
-    words = lines = predictions = 0
-    headed = 0.0
+    taken = headed(cells := list(cells))
     for cell in cells:
         graded = cell.metadata.get("nbgrader", {})
-        if cell.cell_type == "markdown":
-            if graded.get("solution"):  # the model answer, which the learner's copy lacks
-                continue
-            for heading in _HEADED.finditer(cell.source):
-                long = len(cell.source[heading.end() :].split()) > _LONG_WORDS
-                headed += int(heading[1]) * (_LONG_FACTOR if long else 1)
-            words += len(_NO_WORDS.sub("", cell.source).split())
-        elif not graded:
-            lines += sum(bool(line.strip()) for line in cell.source.splitlines())
-            predictions += cell.source.count("lesson.predict(")
-    return Estimate(words, lines, predictions, headed)
+        if cell.cell_type == "markdown" and not graded.get("solution"):  # the model answer, which learners lack
+            taken += len(_NO_WORDS.sub("", cell.source).split()) / _WORDS_A_MINUTE
+        elif cell.cell_type == "code" and not graded:
+            taken += sum(bool(line.strip()) for line in cell.source.splitlines()) / _LINES_A_MINUTE
+            taken += cell.source.count("lesson.predict(") * _MINUTES_A_PREDICTION
+    return taken
+
+
+def headed(cells: Iterable[NotebookNode]) -> float:
+    """The minutes that the headings of exercises and of the written question say, more below a long contract."""
+    taken = 0.0
+    for cell in cells:
+        for heading in _HEADED.finditer(cell.source) if cell.cell_type == "markdown" else ():
+            long = len(cell.source[heading.end() :].split()) > _LONG_WORDS
+            taken += int(heading[1]) * (_LONG_FACTOR if long else 1)
+    return taken
 
 
 def parts(notebook: NotebookNode) -> list[list[NotebookNode]]:
@@ -74,7 +54,7 @@ def parts(notebook: NotebookNode) -> list[list[NotebookNode]]:
 
 def sittings(notebook: NotebookNode) -> tuple[int, ...]:
     """How many minutes each sitting takes, to five minutes."""
-    return tuple(max(_STEP, _STEP * round(estimate(part).minutes / _STEP)) for part in parts(notebook))
+    return tuple(max(_STEP, _STEP * round(minutes(part) / _STEP)) for part in parts(notebook))
 
 
 def said(minutes: tuple[int, ...]) -> str:

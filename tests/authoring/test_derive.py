@@ -7,7 +7,7 @@ from course_utils.authoring import cells
 from course_utils.authoring.build import build
 from course_utils.authoring.derive import Entry, catalogue, derived
 from course_utils.authoring.files import dumps, read
-from course_utils.authoring.sittings import estimate, sittings, with_minutes
+from course_utils.authoring.sittings import minutes, sittings, with_minutes
 from course_utils.catalogue import LESSONS, LessonInfo, text_files
 
 ENTRIES = {
@@ -123,18 +123,15 @@ def test_what_a_lesson_says_is_a_multiple_of_five_minutes(words, taken):
 
 
 def test_headings_lines_of_code_and_predictions_take_their_time():
-    def minutes(cell):
-        return estimate([cell]).minutes
-
     code = nbformat.v4.new_code_cell("x = 1\n\n" * 9 + 'lesson.predict("?", ..., 1)')
-    assert minutes(code) == 10 / 6 + 2
-    assert minutes(cells.answer("### BEGIN SOLUTION\nx\n### END SOLUTION", "detach", "x")) == 0
+    assert minutes([code]) == 10 / 6 + 2
+    assert minutes([cells.answer("### BEGIN SOLUTION\nx\n### END SOLUTION", "detach", "x")]) == 0
     heading = cells.markdown("### Exercise 0.1 · x · 4 minutes, no points", "x")
-    assert minutes(heading) == 4 + 10 / 110
-    assert minutes(cells.markdown("[a b](https://c.d) <br> e", "x")) == 3 / 110
+    assert minutes([heading]) == 4 + 10 / 110
+    assert minutes([cells.markdown("[a b](https://c.d) <br> e", "x")]) == 3 / 110
     long = cells.markdown(f"### Exercise 0.1 · x · 4 minutes\n\n{'word ' * 91}", "x")
-    assert minutes(long) == 4 * 1.5 + 99 / 110
-    assert estimate([code, heading]).minutes == minutes(code) + minutes(heading)
+    assert minutes([long]) == 4 * 1.5 + 99 / 110
+    assert minutes([code, heading]) == minutes([code]) + minutes([heading])
 
 
 def test_opening_and_break_say_the_minutes():

@@ -79,9 +79,9 @@ def test_the_kernels_surroundings_are_not_the_callers(path, monkeypatch):
     ("source", "said"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("import warnings; warnings.warn('careful')", "wrote to stderr:"),
+        ("import warnings; warnings.warn('careful')", "wrote to stderr"),
         ("%tiem 1", "`%tiem` not found"),
-        pytest.param("import os; os._exit(3)", "did not finish: Kernel died", marks=pytest.mark.nightly),
+        pytest.param("import os; os._exit(3)", "Kernel died", marks=pytest.mark.nightly),
         pytest.param("while True: pass", "timed out", marks=pytest.mark.nightly),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_notebook_that_does_not_run_keeps_its_file(source, said, path):
     write(path, "1", source, "2")
     before = path.read_bytes()
     seconds = 3 if "while" in source else 60
-    with pytest.raises(ValueError, match=r"Cell 2 \(counted from 1, id cell-1\)") as refused:
+    with pytest.raises(ValueError, match=r"id cell-1\b") as refused:
         run(path, cell_seconds=seconds)
     assert said in str(refused.value)
     assert path.read_bytes() == before

@@ -8,29 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from course_utils.authoring.cells import BEGIN, END
 from course_utils.authoring.lint import exercises_of
 from course_utils.authoring.problems import Notebook, Problem
-from course_utils.authoring.rules import ids
+from course_utils.authoring.rules import ids, solution_regions
 from course_utils.catalogue import LESSONS
 from course_utils.classroom.course.source import called_on_lesson, lessons_made
-
-
-def solution_regions(page: Notebook) -> Iterator[Problem]:
-    """Solutions stand between the markers, in answer cells alone."""
-    for cell in page.cells:
-        lines = [line.strip() for line in cell.source.splitlines()]
-        markers = [line for line in lines if "BEGIN SOLUTION" in line or "END SOLUTION" in line]
-        if markers and cell.kind == "code":
-            if not cell.is_answer:
-                what = "A solution region stands in a cell that is not an answer: a learner would see it."
-                yield page.problem("solution-region", what, "set its type to Autograded answer.", cell)
-            if markers != [BEGIN, END] * (len(markers) // 2) or len(markers) % 2:
-                what = "The solution markers do not come in pairs."
-                yield page.problem("solution-region", what, f"use {BEGIN} and {END}, each on a line of its own.", cell)
-        elif cell.is_answer:
-            what = "The answer cell has no solution region, so the learner's copy would lose its signature too."
-            yield page.problem("solution-region", what, f"put {BEGIN} and {END} around the solution.", cell)
 
 
 def checks(page: Notebook) -> Iterator[Problem]:
