@@ -79,8 +79,8 @@ for number in %r:
     code += f"print(libc.syscall({number}, b'user', b'left', b'answer', 6, -4), ctypes.get_errno(), libc.getpid() > 0)"
     print(subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True).stdout, end="")
 """
-BOMB = "import subprocess\nsubprocess.run(['sh', '-c', 'bomb() { bomb | bomb & }; bomb; sleep 3'])"
-MANY = "import subprocess\nfor _ in range(100):\n    subprocess.Popen(['sleep', '60'])\nsubprocess.run(['sleep', '9'])"
+BOMB = "import subprocess\nsubprocess.run(['sh', '-c', 'bomb() { sleep 0.1; bomb & bomb & wait; }; bomb'])"
+MANY = "import subprocess\nfor _ in range(100):\n    subprocess.Popen(['sleep', '60'])\nsubprocess.run(['sleep', '5'])"
 FILLS = """
 import os, socket
 sizes = {}
