@@ -74,6 +74,7 @@ class Director:
                 self.notes.append(f"The lesson's experiments were run, because an answer uses `{min(lacking)}`.")
                 self._in_order({"set-up", "answer", "by hand", "added", "experiment"})
             if self._open() and any(step.role == "added" for step in self._steps):
+                self._ended = {}  # what ended in an answer's cell may be what one of these cells had set up
                 self._in_order({"set-up", "answer", *({"experiment"} if lacking else ())})
         for _, cell in self._open(every=True):
             self._verdicts.setdefault(cell.id, outcomes.unjudged("the submission as a whole had used up its time"))
