@@ -10,7 +10,7 @@ from tests.classroom.handed_in import DETACH, Notebook, exercises
 PASSED, BLANK, BY_HAND, WRONG = "passed", "not attempted", "review by hand", "wrong"
 NOTHING = "wrong or raised or killed or timed out or review by hand"  # for who wants points without an answer
 
-Expected = dict[str, tuple[str, float]]
+Expected = dict[str, tuple[str, float | None]]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Student:
         name: the student's id, which says what is special about them.
         content: the file; None: a folder without a notebook.
         expected: exercise -> (outcome, points earned), or what gives it; those left out pass with all their points.
-            Where several outcomes will do, they stand in one text: "wrong or raised".
+            Where several outcomes will do, they stand in one text: "wrong or raised"; None for as many as it may be.
         told: what the teacher is told to look at, as a pattern; empty where it is nothing; None where it may be.
         listed: words that the teacher reads, as a pattern; empty where there are none.
         assignment: the lesson.

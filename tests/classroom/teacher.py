@@ -134,5 +134,5 @@ def paragraphs(printed):
 
 def row(printed, student):
     """A student's line in the first table that has one; a long name is cut there."""
-    starts = f"{student} " if len(student) <= 28 else student[:25]
+    starts = f"{student} " if len(student) < 25 else student[:24]
     return next(line for line in printed.splitlines() if line.startswith(starts))

@@ -63,7 +63,8 @@ def differences(student, found):
     wrong = {}
     for name, (wanted, points) in student.outcomes.items():
         outcome, earned = found.get(name, ("nothing", 0.0))
-        if outcome not in wanted.split(" or ") or earned != pytest.approx(points, abs=0.006):
+        as_many = points is None or earned == pytest.approx(points, abs=0.006)
+        if outcome not in wanted.split(" or ") or not as_many:
             wrong[name] = (outcome, earned), (wanted, points)
     return wrong
 
@@ -117,7 +118,7 @@ def test_the_table_names_everybody_and_no_nought_stands_alone(graded):
 @pytest.mark.parametrize("name", UNREADABLE)
 def test_a_file_that_cannot_be_read_is_told_with_the_reason(name, graded):
     (said,) = [text for text in said_of(graded.printed, name) if text.startswith("Could not be read")]
-    assert UNREADABLE[name][1] in said
+    assert re.search(UNREADABLE[name][1], said)
 
 
 @pytest.mark.parametrize(
@@ -125,12 +126,11 @@ def test_a_file_that_cannot_be_read_is_told_with_the_reason(name, graded):
     [
         ("splits-and-merges", "The check cell of `mean_loss` was missing; it was put back."),
         ("copies-and-moves", f"There is no {DETACH}.ipynb; detach final (2).ipynb was read in its place."),
-        ("copies-and-moves", "The answer to `detach-written` was found in cell"),
         ("retypes-and-relabels", "The answer cell of `snapshot` had been turned into text; it was read as code."),
         ("deletes-and-edits", "The check cell of `snapshot` had been edited; the released one was used."),
         ("deletes-and-edits", "The locked cell `setup` had been edited; the released one was used."),
         ("writes-far-from-the-question", "your teacher reads what may be meant, in cell 4."),
-        ("answers-nothing", "The answer cell of `truncated_bptt` was missing; it was put back as it was released."),
+        ("answers-nothing", "`truncated_bptt` was missing; it was put back as it was released."),
     ],
 )
 def test_what_was_put_right_in_a_file_is_said(name, repair, graded):

@@ -7,6 +7,7 @@ Every try is a cell of a submission that prints what came of it. Skipped where t
 import hashlib
 import os
 import platform
+import re
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import psutil
 import pytest
 
 from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX, ROOT, Notebook
+from tests.classroom.teacher import row
 
 pytestmark = [*NEEDS_SANDBOX]
 SECONDS = f"98765.{os.getpid()}"  # how long a process sleeps that must not outlive: nobody else's does
@@ -46,6 +48,7 @@ print([path for path in files if path.endswith("/left")], hasattr(builtins, "lef
 others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]
 print("LEFT" in os.environ, others)
 """
+SURROUNDINGS = "import os\nprint('MY_TOKEN' in os.environ, os.path.expanduser('~'), os.getcwd())"
 WRITES = """
 import os
 found = []
@@ -79,8 +82,8 @@ for number in %r:
     code += f"print(libc.syscall({number}, b'user', b'left', b'answer', 6, -4), ctypes.get_errno(), libc.getpid() > 0)"
     print(subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True).stdout, end="")
 """
-BOMB = "import subprocess\nsubprocess.run(['sh', '-c', 'bomb() { bomb | bomb & }; bomb; sleep 3'])"
-MANY = "import subprocess\nfor _ in range(100):\n    subprocess.Popen(['sleep', '60'])\nsubprocess.run(['sleep', '9'])"
+BOMB = "import subprocess\nsubprocess.run(['sh', '-c', 'bomb() { sleep 0.1; bomb & bomb & wait; }; bomb'])"
+MANY = "import subprocess\nfor _ in range(100):\n    subprocess.Popen(['sleep', '60'])\nsubprocess.run(['sleep', '5'])"
 FILLS = """
 import os, socket
 sizes = {}
@@ -136,15 +139,15 @@ class Wall:
         network = [("127.0.0.1", port), ("1.1.1.1", 53)]
         tries = {
             "a-looks": [LOOKS],
-            "b-leaves": [LEAVES, attempt("import os, signal\nos.kill(os.getppid() or 2, 9)\nos.kill(-1, 9)")],
-            "c-looks": [LOOKS, "import os\nprint('MY_TOKEN' in os.environ, os.path.expanduser('~'), os.getcwd())"],
+            "b-leaves": [LEAVES],
+            "c-looks": [LOOKS, SURROUNDINGS, attempt("import os\nos.kill(os.getppid() or 2, 9)\nos.kill(-1, 9)")],
             "d-reads": [attempt(f"open({str(path)!r}).read()") for path in self.secrets],
             "e-writes": [WRITES % places, RIGHTS, KEYS % (numbers,)],
             "f-calls": [
                 *(attempt(f"import socket\nsocket.create_connection({place}, timeout=2)") for place in network),
                 attempt("import socket\nsocket.getaddrinfo('pypi.org', 443)"),
             ],
-            "g-floods": [BOMB, "print('x' * 10**8)", FILLS, DEEP],
+            "g-floods": [BOMB, FILLS, DEEP, "print('x' * 10**8)"],
             "h-starts": [MANY],
             "i-takes": [attempt("bytearray(50 * 2**30)"), attempt("import torch\ntorch.empty(50 * 2**30)")],
             "j-looks": [LOOKS],
@@ -187,7 +190,8 @@ def wall(released_course, tmp_path_factory):
 
 
 def test_right_answers_keep_their_points_and_wrong_ones_get_none(wall):
-    assert wall.printed.count("1 passed") == 10 and wall.printed.count("0 wrong") == 10, wall.printed
+    for student in (path.name for path in (wall.teacher.root / "autograded").iterdir()):
+        assert re.search(r" 1 passed .* 0 wrong ", row(wall.printed, student)), wall.printed
     assert "Look at these by hand" not in wall.printed
 
 
@@ -209,10 +213,10 @@ def test_there_is_no_network(wall):
 
 
 def test_nothing_is_left_for_the_next_and_nothing_outlives(wall):
-    assert wall.shown("b-leaves") == ["['/tmp', '/dev/shm', '/home/student']\n", "ProcessLookupError\n"]
+    assert wall.shown("b-leaves") == ["['/tmp', '/dev/shm', '/home/student']\n"]
     looked = [wall.shown(student)[0] for student in ("a-looks", "c-looks", "j-looks")]
     assert looked == ["[] False False\nFalse []\n"] * 3
-    assert wall.shown("c-looks")[1] == "False /home/student /home/student\n"
+    assert wall.shown("c-looks")[1:] == ["False /home/student /home/student\n", "ProcessLookupError\n"]
     until = time.monotonic() + 20
     while running(SECONDS):
         assert time.monotonic() < until, "it is still there"
@@ -228,7 +232,7 @@ def running(word):
 
 
 def test_floods_of_processes_output_files_and_memory_end_at_their_limits(wall):
-    bomb, output, files, deep = wall.shown("g-floods")
+    bomb, files, deep, output = wall.shown("g-floods")
     assert "more characters" in output and len(output) < 2**20 + 1000
     assert files == "3 True True\n" and bomb == deep == ""
     wall.teacher.run("feedback", DETACH, "--student", "h-starts")

@@ -83,6 +83,7 @@ class Director:
             roles.add("experiment")
             self._in_order(roles)
         if self._open() and any(step.role == "added" for step in self._steps):
+            self._ended = {}  # what ended in an answer's cell may be what one of these cells had set up
             self._in_order(roles - {"by hand", "added"})
 
     def _list_strange_words(self) -> None:
