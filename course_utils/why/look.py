@@ -1,5 +1,6 @@
 """What a tensor holds (``kind_of_bad``, ``range_of``), and what operations are called (``spoken``)."""
 
+import functools
 import math
 import re
 from collections.abc import Iterator
@@ -77,6 +78,7 @@ _SPOKEN = {
 _PREFIX = re.compile(r"^_+|^(native|cudnn|fused|safe)_|_backward$")
 
 
+@functools.lru_cache(maxsize=1024)
 def spoken(name: str) -> str:
     """An operation as its user calls it: ``nll_loss`` for ``NllLossBackward0``, ``to`` for ``_to_copy``."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation_name(name)).lower()

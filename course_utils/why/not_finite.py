@@ -1,13 +1,14 @@
 """Why a number is NaN or infinite (``not_finite``): as a watch has seen it, or as the graph still shows it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from course_utils.base.files import prose
 from course_utils.graph.recorded import nodes_behind, saved_slots
+from course_utils.graph.storages import storages_of
 from course_utils.why.log import Log, NotFinite
 from course_utils.why.look import kind_of_bad, range_of, spoken
 from course_utils.why.reason import FINE, LOOK, UNKNOWN, Reason, listed, silences, where
@@ -136,21 +137,23 @@ def _shown(reason: Reason, scene: Scene, said: str, tensor: torch.Tensor) -> Non
     reason.unsure = f"Which operation made the first; the graph does not show it. {LOOK}"
     leaves = [node.variable for node in scene.nodes if hasattr(node, "variable")]
     bad = [name for leaf in leaves if leaf is not tensor and _is_bad(leaf) and (name := scene.name(leaf))]
+    plain = [one for one in scene.named if not one.tensor.requires_grad and _is_nan(one.tensor)]
+    data = [(one.name, {storage._cdata for storage in _memory(one.tensor)}) for one in plain]
     nodes = [node for node in scene.nodes if not hasattr(node, "variable")]
     for node in sorted(nodes, key=lambda node: node._sequence_nr()):
         op = spoken(node.name())
         saved = {slot.name: slot.value for slot in saved_slots(node, tells_freed=False) if not slot.packed}
         slot, tells, backward = _NOWHERE if _is_whole_power(node) else _SIGNS.get(op, _NOWHERE)
-        given = [value for key, value in saved.items() if key not in ("result", slot) and _is_nan(value)]
-        data = [one.name for value in given for one in scene.names_on(value) if not one.tensor.requires_grad]
-        if data:
+        memory = {storage._cdata for value in saved.values() for storage in _memory(value)} if data else set()
+        if name := next((name for name, own in data if own & memory), ""):
             reason.cause, reason.unsure = "in_the_data", ""
-            reason.say(f"{said} because the data is: `{data[0]}` holds NaN.")
+            reason.say(f"{said} because the data is: `{name}` holds NaN.")
             return
         value, result = saved.get(slot), _is_bad(saved.get("result"))
         shows = isinstance(value, torch.Tensor) and slot != "" and bool(tells(value.detach()).any())
-        fits = not backward or result or bool(bad) or not _is_bad(tensor)
-        if (shows or result) and fits and not given:
+        if not (shows or result) or any(_is_nan(one) for key, one in saved.items() if key not in ("result", slot)):
+            continue
+        if not backward or result or bad or not _is_bad(tensor):
             reason.cause = "made_backward" if backward and not result else "made_forward"
             numbers = f", with numbers from {range_of(value)}" if shows and isinstance(value, torch.Tensor) else ""
             reason.say(f"{said}. The first operation that can have made it is `{op}`{numbers}.")
@@ -165,6 +168,10 @@ def _shown(reason: Reason, scene: Scene, said: str, tensor: torch.Tensor) -> Non
 def _is_whole_power(node: Any) -> bool:
     """Whether it is a square, a cube: finite wherever its input is, and so is its derivative."""
     return node.name() == "PowBackward0" and node._saved_exponent >= 1 and node._saved_exponent % 1 == 0
+
+
+def _memory(value: Any) -> Iterable[torch.UntypedStorage]:
+    return storages_of(value) if isinstance(value, torch.Tensor) else ()
 
 
 def _is_bad(value: Any) -> bool:

@@ -3,6 +3,7 @@ which something may be looked at: a Function, a hook, a checkpointed block, an a
 """
 
 import ast
+import contextlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -103,7 +104,9 @@ def _checkpoint(reason: Reason, scene: Scene, log: Log | None) -> None:
     blocks = scene.in_torch("function")
     for frame in scene.in_torch("frame"):
         again = getattr(frame, "recompute_fn", None)
-        blocks += [inspect.getclosurevars(again).nonlocals.get("fn")] if inspect.isfunction(again) else []
+        cells = dict(zip(again.__code__.co_freevars, again.__closure__, strict=True)) if again is not None else {}
+        with contextlib.suppress(ValueError, KeyError):  # a cell that is empty by now
+            blocks.append(cells["fn"].cell_contents)
     for block in blocks[:1]:
         site = _line_of(block)
         reason.say(f"The block under `checkpoint` begins{where(site)}." if site is not None else "")
