@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from course_utils.catalogue import find
 from course_utils.holders.holder import CACHE_OF
 from course_utils.holders.lines import parsed
+from course_utils.leaks.uses import is_only_logged
 
 if TYPE_CHECKING:
     from course_utils.leaks.findings import Finding
@@ -105,15 +106,15 @@ def advice(found: Finding) -> str:
         )
     if holder.kind == "building":
         return "Work through the outputs one by one, and keep a number of each."
-    if holder.kind == "cycle" and not holder.name.startswith("ctx."):
-        return (
-            "Let one of the objects refer to the other by `weakref.ref`, or set the attribute to None when you are"
-            " done."
-        )
-    if holder.kind == "cycle":
+    if holder.kind == "cycle" and holder.name.startswith("ctx."):
         return (
             "Hand outputs and inputs to `ctx.save_for_backward`; an attribute of `ctx` that is the function's own"
             " output closes a circle."
+        )
+    if holder.kind == "cycle":
+        return (
+            "Let one of the objects refer to the other by `weakref.ref`, or set the attribute to None when you are"
+            " done."
         )
     if found.error:
         return (
@@ -122,7 +123,11 @@ def advice(found: Finding) -> str:
         )
     if holder.tail[0] == "call":
         return "Each call registers one hook more. Register it once, before the loop, or end it with `handle.remove()`."
-    if not graph or holder.library or holder.name.startswith(CACHE_OF):
+    if holder.kind == "container" and any(text.startswith("`") for text in found.inside):
+        return (
+            "Each call adds one more, with all that it refers to. Add it once, before the loop, or take it out again."
+        )
+    if not graph or _is_a_librarys(found) or holder.name.startswith(CACHE_OF):
         return _keep_less(found)
     if found.needed_later and holder.kind == "container":
         clear = f"del {holder.name}[:]" if holder.container == "list" else f"{holder.name}.clear()"
@@ -132,8 +137,9 @@ def advice(found: Finding) -> str:
         )
     if not found.graph_bytes and not found.scalar and not found.nodes:
         return f"{_keep_less(found)} `.detach()` lets what is left of the graph go too."
-    better = _rewritten(found) if found.direct else ""
-    instead = f"Write `{better}`" if better else _cut(found)
+    cut = "item" if found.scalar and is_only_logged(found.holder, found.line) else "detach"
+    better = _rewritten(found, cut) if found.direct else ""
+    instead = f"Write `{better}`" if better else _cut(found, cut)
     if better and not found.scalar and found.rate.nbytes:
         instead += ", which lets the graph go (the tensor itself stays as long as its holder)"
     if not found.training:
@@ -141,48 +147,50 @@ def advice(found: Finding) -> str:
     return f"{instead}."
 
 
+def _is_a_librarys(found: Finding) -> bool:
+    """Whether a library's object keeps it by a line of its own, and not the user by one that adds to what it has."""
+    name = re.escape(found.holder.tail[1])
+    adds = re.compile(rf"\b{name}\b['\"\])]*(\.\w+\(|\[.*\]\s*=|\s*[-+*/|&@]?=[^=])")
+    return bool(found.holder.library) and (found.line is None or not adds.search(found.line.source))
+
+
 def _keep_less(found: Finding) -> str:
-    if found.holder.name.startswith(CACHE_OF):
+    holder = found.holder
+    if holder.name.startswith(CACHE_OF):
         return (
             "Give the cache a `maxsize`, or take it away. It never finds a tensor again but the very same one: an equal"
             " tensor is another key."
         )
-    holder = found.holder
-    if holder.lets_go:
+    if _is_a_librarys(found) and holder.lets_go:
         return f"It is a library's: call `{holder.lets_go}` where a round of it ends, once you have read its result."
-    if holder.library:
+    if _is_a_librarys(found):
         return f"`{holder.library}` is a library's: look in its documentation for what bounds it, or makes it let go."
-    if found.holder.kind == "container":
+    if holder.kind == "container":
         bounded = {"list": ": `collections.deque(maxlen=...)` in place of the list", "Queue": ": `Queue(maxsize=...)`"}
-        return (
-            "Keep what you need of each, such as a number, or let old ones go"
-            f"{bounded.get(found.holder.container, '')}."
-        )
-    name = found.holder.name
-    if found.line is not None and re.search(r"(cat|stack)\(", found.line.source):
-        return f"It takes in more with every call. Keep the newest rows alone: `{name} = {name}[-size:]`."
+        return f"Keep what you need of each, such as a number, or let old ones go{bounded.get(holder.container, '')}."
+    if found.takes_in:
+        return f"It takes in more with every call. Keep the newest rows alone: `{holder.name} = {holder.name}[-size:]`."
     return "Keep what you need of it, or let the old one go."
 
 
-def _cut(found: Finding) -> str:
-    inside = " and ".join(text if text.startswith("`") else f"`{text}` of each" for text in found.inside)
-    if found.scalar:
+def _cut(found: Finding, cut: str) -> str:
+    holder = found.holder
+    inside = " and ".join(
+        text if text.startswith("`") else f"`{text}` of each" for text in found.with_graph or found.inside
+    )
+    if cut == "item":
         return f"Keep the number of {inside}: `.item()`" if inside else "Keep the number: `.item()`"
-    several = re.fullmatch(r"(.*)\[\d+\]", found.holder.name)
-    if found.holder.kind == "variable" and several:
-        name = several[1]
-        return f"Cut the history between calls: `{name} = tuple(part.detach() for part in {name})`"
-    if found.holder.kind == "variable":
-        return f"Cut the history between calls: `{found.holder.name} = {found.holder.name}.detach()`"
-    what = inside or "each"
-    return f"Keep `.detach()` of {what}, which lets the graph go (the tensor itself stays as long as its holder)"
+    several = re.fullmatch(r"(.*)\[\d+\]", holder.name)
+    if holder.kind == "variable" and several:
+        return f"Cut the history between calls: `{several[1]} = tuple(part.detach() for part in {several[1]})`"
+    if holder.kind == "variable":
+        return f"Cut the history between calls: `{holder.name} = {holder.name}.detach()`"
+    return f"Keep `.detach()` of {inside or 'each'}, which lets the graph go (the tensor itself stays as long as its holder)"
 
 
-def _rewritten(found: Finding) -> str:
+def _rewritten(found: Finding, cut: str) -> str:
     """The line that keeps, with the stored value cut off from its graph; "" where it is not one plain value."""
-    if found.line is None:
-        return ""
-    source = found.line.source
+    source = found.line.source if found.line is not None else ""
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -201,13 +209,12 @@ def _rewritten(found: Finding) -> str:
     if isinstance(value, (ast.List, ast.Tuple)):  # losses += [loss]
         value = value.elts[0] if len(value.elts) == 1 else None
     operands = [one for one in _operands(value) if ast.unparse(one) != target]
-    cut = f".{'item' if found.scalar else 'detach'}()"
-    if len(operands) != 1 and value is not None:
-        return source.replace(ast.get_source_segment(source, value) or source, f"({ast.unparse(value)}){cut}")
+    if len(operands) != 1 and isinstance(value, ast.BinOp):
+        return source.replace(ast.get_source_segment(source, value) or source, f"({ast.unparse(value)}).{cut}()")
     if len(operands) != 1 or operands[0].end_col_offset is None:
         return ""
     end = len(source.encode()[: operands[0].end_col_offset].decode())
-    return f"{source[:end]}{cut}{source[end:]}"
+    return f"{source[:end]}.{cut}(){source[end:]}"
 
 
 def _operands(value: ast.expr | None) -> list[ast.expr]:

@@ -1,10 +1,13 @@
-"""What the process itself holds while calls go by, tensors or not, and the processes that it started (``Process``)."""
+"""What the process itself holds while calls go by, tensors or not, and which processes it started (``Process``)."""
 
 import itertools
 import os
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+
+from course_utils.record.process import replaced
 
 _LEAST_BYTES = 8 * 2**20
 """Less is noise: allocators keep what they may need again."""
@@ -12,6 +15,19 @@ _LEAST_BYTES = 8 * 2**20
 _OFTEN = 64
 
 _PYTHONS_OWN = (b"/torch/_inductor/compile_worker/", b"multiprocessing.resource_tracker")
+
+
+def _telling(plain: Callable, listeners: list["Process"]) -> Callable:
+    def start(process: BaseProcess) -> None:
+        plain(process)
+        for one in tuple(listeners):
+            one.commands[process.pid or 0] = b"multiprocessing"
+
+    return start
+
+
+_STARTS = replaced(BaseProcess, "start", _telling)
+"""A process may begin and end between two calls: training that is shared out, a data loader's workers."""
 
 
 @dataclass(frozen=True)
@@ -22,30 +38,40 @@ class ProcessGrowth:
         nbytes: by how much, from an early call to the last.
         tensors: how much of it tensors explain, as far as they are known.
         calls: over so many calls.
-        workers: the greatest part of it was in processes that this one started.
     """
 
     nbytes: int
     tensors: int
     calls: int
-    workers: bool = False
 
 
 class Process:
-    """Resident memory as calls begin: at one in four, then at fewer and fewer. Known on Linux alone."""
+    """Resident memory as calls begin: at one in four, then at fewer and fewer. Known on Linux alone.
+
+    Attributes:
+        commands: the processes that were started meanwhile by number, as each last called itself.
+    """
 
     def __init__(self) -> None:
         self._before = set(_children())
-        self._commands: dict[int, bytes] = {}  # by number, as each process last called itself
+        self.commands: dict[int, bytes] = {}
         self.begin_anew()
 
     def begin_anew(self) -> None:
         """Forgets what was noted, not which processes were there before."""
-        self._noted: list[tuple[int, int, int, int]] = []
+        self._noted: list[tuple[int, int, int]] = []
         self._step = 4
 
+    def start(self) -> None:
+        """Begins to notice the processes that the program starts."""
+        _STARTS.add(self)
+
+    def stop(self) -> None:
+        """Does so no longer."""
+        _STARTS.remove(self)
+
     def note(self, call: int, known_bytes: int) -> None:
-        """Notes what the process holds as a call begins.
+        """Notes what the process holds as a call begins, where it is time to.
 
         Args:
             call: the call's number.
@@ -53,36 +79,29 @@ class Process:
         """
         if call % self._step:
             return
-        children = _children()
-        self._commands |= {pid: command for pid in {*children} - self._before if (command := _command(pid))}
-        self._noted.append((call, resident(), sum(map(_of_its_own, children)), known_bytes))
+        self.commands |= {pid: command for pid in {*_children()} - self._before if (command := _command(pid))}
+        self._noted.append((call, resident(), known_bytes))
         if len(self._noted) > 2 * _OFTEN:
             del self._noted[1::2]
             self._step *= 2
-
-    def is_due(self, call: int) -> bool:
-        """Whether it is time to note."""
-        return not call % self._step
 
     def growth(self) -> ProcessGrowth | None:
         """How the process grew, where it grew to the end and tensors do not explain it; else None."""
         points = self._noted[len(self._noted) // 4 :]
         if len(points) < 8:
             return None
-        for part in (1, 2):
-            levels = [point[part] for point in points]
-            bounds = [at * len(levels) // 4 for at in range(5)]
-            quarters = [statistics.median(levels[begin:end]) for begin, end in itertools.pairwise(bounds)]
-            steps = [after - before for before, after in itertools.pairwise(quarters)]
-            # What tensors held for a time and gave back, the allocator may keep.
-            nbytes, tensors = levels[-1] - levels[0], max(point[3] for point in points) - points[0][3]
-            if nbytes >= _LEAST_BYTES and nbytes > 2 * tensors and min(steps) > 0.15 * max(steps):
-                return ProcessGrowth(nbytes, tensors, points[-1][0] - points[0][0], part == 2)
-        return None
+        levels = [point[1] for point in points]
+        bounds = [at * len(levels) // 4 for at in range(5)]
+        quarters = [statistics.median(levels[begin:end]) for begin, end in itertools.pairwise(bounds)]
+        steps = [after - before for before, after in itertools.pairwise(quarters)]
+        # What tensors held for a time and gave back, the allocator may keep.
+        nbytes, tensors = levels[-1] - levels[0], max(point[2] for point in points) - points[0][2]
+        grows = nbytes >= _LEAST_BYTES and nbytes > 2 * tensors and min(steps) > 0.15 * max(steps)
+        return ProcessGrowth(nbytes, tensors, points[-1][0] - points[0][0]) if grows else None
 
     def unwatched(self) -> Iterator[str]:
         """Which processes were started and not watched, in words; not those that Python and its compiler start."""
-        if many := sum(not any(own in command for own in _PYTHONS_OWN) for command in self._commands.values()):
+        if many := sum(not any(own in command for own in _PYTHONS_OWN) for command in self.commands.values()):
             what = "1 process that the script started" if many == 1 else f"{many} processes that the script started"
             yield f"{what}, such as a data loader's workers."
 
@@ -111,12 +130,3 @@ def _command(pid: int) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-def _of_its_own(pid: int) -> int:
-    """Bytes that a process has written to, and shares with no other."""
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-            return sum(int(line.split()[1]) * 1024 for line in file if line.startswith(b"Private_Dirty"))
-    except OSError:
-        return 0

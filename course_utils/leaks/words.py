@@ -1,12 +1,27 @@
-"""A report in words, for a terminal (``report_text``); its sentences serve the card too."""
+"""A report in words (``report_text``) and as a card in a notebook (``report_html``), described once (``_said``)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from course_utils.base.markup import (
+    GREEN,
+    GREY,
+    ORANGE,
+    PLAIN,
+    SMALL,
+    beside_line,
+    element,
+    explained_link,
+    html_lines,
+    mark,
+    paragraph,
+    prose,
+)
 from course_utils.base.text import aligned, format_bytes
-from course_utils.leaks.advice import advice, behind
+from course_utils.leaks.advice import Behind, advice, behind
 from course_utils.leaks.calls import BACKWARD_PASS, LOOP
 from course_utils.leaks.nodes import NODE_BYTES
 
@@ -18,18 +33,81 @@ KINDS = {"training": "with backward", "evaluation": "without backward"}
 
 _SAVED_SHOWN = 3
 _MADE_SHOWN = 4
+_HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
+_SIGNS = {"growing": ("✗", ORANGE), "too few calls": ("-", GREY)}
+
+
+class _Said(NamedTuple):
+    """One thing that a report says.
+
+    Attributes:
+        text: the words.
+        indent: spaces before it in a terminal.
+        apart: a line is left free before it there.
+        verdict: of a part, which it is the heading of; "" for a paragraph.
+        rows: details below it, labels and texts.
+        course: where the course explains it.
+        is_small: what does not matter so much.
+    """
+
+    text: str
+    indent: int = 0
+    apart: bool = True
+    verdict: str = ""
+    rows: tuple[tuple[str, str], ...] = ()
+    course: Behind | None = None
+    is_small: bool = False
 
 
 def report_text(report: GrowthReport) -> str:
     """The whole report. A sentence is one line, however long, so that it can be searched for."""
-    blocks = [headline(report)]
+    lines = []
+    for said in _said(report):
+        rows = [*said.rows, *([("course", _course_words(said.course))] if said.course else [])]
+        lines += [""] * said.apart + [" " * said.indent + said.text]
+        lines += [f"    {row}" for row in aligned(rows).splitlines()] if rows else []
+    return "\n".join(lines[1:])
+
+
+def report_html(report: GrowthReport) -> str:
+    """The report as HTML: training and evaluation, and for each thing that grows who keeps it, and what to write."""
+    blocks: list[str] = []
+    for said in _said(report):
+        if said.verdict:
+            blocks.append(element("h4", mark(*_SIGNS.get(said.verdict, ("✓", GREEN))), said.text, style=_HEADING))
+        else:
+            blocks.append(paragraph(said.text, style=SMALL if said.is_small else PLAIN))
+        blocks += [html_lines([(label, text.replace("`", "")) for label, text in said.rows])] * bool(said.rows)
+        if said.course is not None:
+            link = explained_link(said.course.notebook.removesuffix(".ipynb"), said.course.heading)
+            blocks.append(element("p", prose(f"The course on “{said.course.name}”: "), link, style=SMALL))
+    return beside_line("section", ORANGE if report.verdict == "growing" else GREEN, blocks)
+
+
+def _course_words(course: Behind) -> str:
+    return f"“{course.name}”: {course.notebook}, “{course.heading}”"
+
+
+def _said(report: GrowthReport) -> Iterator[_Said]:
+    yield _Said(headline(report))
     if len(report.findings) > 1:
-        blocks.append("\n".join(f"  {line}" for line in summary(report)))
+        for at, line in enumerate(summary(report)):
+            yield _Said(line, 2, apart=not at, is_small=True)
+    before = {(found.holder.key, found.line) for found in report.training.findings}
     for part in (report.training, report.evaluation):
-        if part.calls and not (_without_modules(report) and part.verdict == "too few calls"):
-            blocks.append(_part_text(report, part))
-    blocks += notes(report)
-    return "\n\n".join(blocks)
+        if not part.calls or (_without_modules(report) and part.verdict == "too few calls"):
+            continue
+        yield _Said(f"{KINDS[part.name].capitalize()}: {judgement(report, part)}", verdict=part.verdict)
+        for found in part.findings:
+            if part is report.evaluation and (found.holder.key, found.line) in before:
+                yield _Said(f"{sentence(found)} As above.", 2)
+            else:
+                yield _Said(sentence(found), 2)
+                yield _Said(advice(found), 2, apart=False, rows=tuple(rows(found)), course=behind(found))
+        for text in quiet_of(part):
+            yield _Said(text, 2, apart=False, is_small=True)
+    for note in notes(report):
+        yield _Said(note, is_small=True)
 
 
 def summary(report: GrowthReport) -> list[str]:
@@ -69,24 +147,6 @@ def _without_modules(report: GrowthReport) -> bool:
     return report.modules.keys() <= {BACKWARD_PASS, LOOP}
 
 
-def _part_text(report: GrowthReport, part: Part) -> str:
-    lines = [f"{KINDS[part.name].capitalize()}: {judgement(report, part)}"]
-    before = {(one.holder.key, one.line) for one in report.training.findings} if part is report.evaluation else set()
-    for found in part.findings:
-        again = (found.holder.key, found.line) in before
-        lines += ["", *([f"  {sentence(found)} As above."] if again else _finding_lines(found))]
-    lines += [f"  {text}" for text in quiet_of(part)]
-    return "\n".join(lines)
-
-
-def _finding_lines(found: Finding) -> list[str]:
-    return [
-        f"  {sentence(found)}",
-        f"  {advice(found)}",
-        *(f"    {row}" for row in aligned(rows(found)).splitlines()),
-    ]
-
-
 def judgement(report: GrowthReport, part: Part) -> str:
     """Steady, bounded or growing, and how fast."""
     if part.verdict == "too few calls":
@@ -118,7 +178,7 @@ def sentence(found: Finding) -> str:
     if holder.kind == "nobody":
         return f"{amount} are kept by something that the search did not find. {stretch_words(found)}".rstrip()
     what = "the graph of every call" if found.graph_bytes else "a tensor of every call"
-    if found.joined:
+    if found.takes_in:
         what = "a tensor that takes in more with every call"
     only_nodes = found.nodes and not found.graph_bytes
     if only_nodes and found.rate.nbytes:
@@ -130,7 +190,7 @@ def sentence(found: Finding) -> str:
             f"A cycle through `{holder.name}` of `{holder.where}`{at} keeps {what}: {amount}. Only Python's garbage"
             " collector frees it, and it does not know how large tensors are."
         )
-        return text + (" It ran meanwhile, and gave back what there was." if found.given_back else "")
+        return text + (" It ran meanwhile, and gave back what there was." if found.grown and found.grown.times else "")
     subject = f"`{found.line.source}`{at}" if found.line is not None else f"`{holder.name}`"
     if only_nodes and not found.rate.nbytes:
         text = (
@@ -151,10 +211,15 @@ def _nodes(found: Finding) -> str:
 def stretch_words(found: Finding | Quiet) -> str:
     """Over which calls something grew that was given back, how much it was at most, and when it was given back."""
     grown = found.grown
-    if grown is None or (grown.goes_on and not grown.times):
+    if grown is None:
         return ""
+    if grown.goes_on and not grown.times:
+        return f"{format_bytes(grown.peak)} in all, from call {grown.first} to {grown.last}."
+    over = f"It grew over {_count(grown.last - grown.first + 1, 'call')} (from call {grown.first} to {grown.last}), to"
     if grown.goes_on:
-        return "It is given back when the loop ends, and grows again with the next."
+        return (
+            f"{over} {format_bytes(grown.peak)} so far. It is given back when the loop ends, and grows with the next."
+        )
     holder, at = found.holder, grown.given_back_at
     when = "when the loop ended"
     if holder.scope == "local" and holder.where and holder.where != at.function and holder.where != "<module>":
@@ -162,10 +227,7 @@ def stretch_words(found: Finding | Quiet) -> str:
     elif at.file:
         when = f"at {at}"
     times = f", {grown.times} times" if grown.times > 1 else ""
-    return (
-        f"It grew over {_count(grown.last - grown.first + 1, 'call')} (from call {grown.first} to {grown.last}), to"
-        f" {format_bytes(grown.peak)} at most, and was given back {when}{times}."
-    )
+    return f"{over} {format_bytes(grown.peak)} at most, and was given back {when}{times}."
 
 
 def rows(found: Finding) -> list[tuple[str, str]]:
@@ -177,14 +239,14 @@ def rows(found: Finding) -> list[tuple[str, str]]:
         lines.append(("in each", ", ".join(text if text.startswith("`") else f"`{text}`" for text in found.inside)))
     for made in found.made[:_MADE_SHOWN]:
         text = f"{made.site}  {made.site.source}" if made.site.file else "no line of yours"
-        lines.append(("made by", f"{text}  ({format_bytes(made.bytes_per_call)} per call)"))
+        lines.append(("made by", f"{text}  ({format_bytes(made.nbytes)} per call)"))
     if found.graph_bytes:
         lines.append(("graph", f"{format_bytes(found.graph_bytes)} per call of it is held by the recorded graph"))
     for name, nbytes in found.saved[:_SAVED_SHOWN]:
         lines.append(("saved by", f"{name}  ({format_bytes(nbytes)} per call)"))
-    course = behind(found)
-    if course is not None:
-        lines.append(("course", f"“{course.name}”: {course.notebook}, “{course.heading}”"))
+    lines += [
+        ("also", f"`{name}` leads there ({line}); a number each, once that is mended") for name, line in found.also
+    ]
     return lines
 
 
@@ -217,7 +279,7 @@ def quiet_of(part: Part) -> list[str]:
     """What stays and is no leak, or stayed for a time: a sentence for each holder and reason."""
     together: dict[tuple[str, str], list[Quiet]] = {}
     for one in part.quiet:
-        together.setdefault((one.holder.name or str(one.sites[0]), one.why), []).append(one)
+        together.setdefault((one.holder.name or str(one.site), one.why), []).append(one)
     return [_quiet_words(name, why, several) for (name, why), several in together.items()]
 
 
@@ -241,9 +303,18 @@ def notes(report: GrowthReport) -> list[str]:
             f"CUDA's allocator says {format_bytes(report.allocated_bytes)} allocated; the storages counted here come to"
             f" {format_bytes(report.alive_bytes)}."
         )
+    if report.grew is not None and (report.findings or not report.grew.all_named):
+        grew = report.grew
+        named = "all" if grew.all_named else format_bytes(max(0, grew.named))
+        texts.append(
+            f"Bytes alive grew by {format_bytes(grew.nbytes)} in all, from call {grew.first} to {grew.last}; what is"
+            f" named above explains {named} of it."
+        )
+        if not grew.all_named:
+            rest = ", ".join(f"{made.site} ({format_bytes(made.nbytes)})" for made in grew.rest)
+            texts[-1] += f" Look next at the lines that made the rest: {rest}."
     if report.process is not None:
-        grew = report.process
-        who = "The processes that it started grew together" if grew.workers else "The process itself grew"
+        process = report.process
         first = ""
         if any(found.nodes for found in report.findings):
             first = (
@@ -251,8 +322,8 @@ def notes(report: GrowthReport) -> list[str]:
                 " freed, and the allocator cannot use that memory again."
             )
         texts.append(
-            f"{who} by {format_bytes(grew.nbytes)} over {grew.calls} calls; tensors explain"
-            f" {format_bytes(grew.tensors)} of it.{first} Look at NumPy arrays, Python lists and dictionaries, and at"
-            " what a data set keeps in its workers: `tracemalloc` names the lines that made Python's own objects."
+            f"The process itself grew by {format_bytes(process.nbytes)} over {process.calls} calls; tensors explain"
+            f" {format_bytes(process.tensors)} of it.{first} Look at NumPy arrays, Python lists and dictionaries, and"
+            " at what a data set keeps in its workers: `tracemalloc` names the lines that made Python's own objects."
         )
     return texts

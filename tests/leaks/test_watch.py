@@ -21,7 +21,7 @@ from torch.nn.modules import module as hooks
 from course_utils import MemoryTracker, watch_growth, watch_why
 from course_utils.leaks.advice import behind
 from course_utils.leaks.pytest_fixture import watch_test
-from tests.leaks.drive import SCRIPTS, watched
+from tests.leaks.drive import watched, written
 
 
 def leak(calls: int, kept: list) -> None:
@@ -163,8 +163,8 @@ def test_a_watch_is_entered_once():
         ),
     ],
 )
-def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name):
-    (found,) = watched(SCRIPTS / f"{name}.py").findings
+def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name, tmp_path):
+    (found,) = watched(written(name, tmp_path)).findings
     course = behind(found)
     lesson, exercise, key = course.key.split("/", 2)
     root = Path(__file__).resolve().parents[2]
@@ -267,9 +267,9 @@ class Item:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["plain_sum", "comprehension", "generator", "object_circle", "ctx_cycle"])
-def test_a_search_does_not_drown_in_what_the_process_holds(name):
+def test_a_search_does_not_drown_in_what_the_process_holds(name, tmp_path):
     crowd = [Item(number) for number in range(300_000)]
-    (found,) = watched(SCRIPTS / f"{name}.py").findings
+    (found,) = watched(written(name, tmp_path)).findings
     assert found.holder.kind != "nobody"
     assert len(crowd) == 300_000
 
