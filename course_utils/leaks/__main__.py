@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import CodeType, ModuleType
 
 import torch
@@ -39,13 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report = watch.report()
         print(f"\n== {title}{_which_process()}\n{report}", file=sys.stderr, flush=True)
         if options.json:
-            _write(options.json, json.dumps(report.to_dict(), indent=1, default=str))
+            Path(options.json).write_text(json.dumps(report.to_dict(), indent=1, default=str), encoding="utf-8")
         if options.html:
-            _write(options.html, f'<!doctype html><meta charset="utf-8"><title>Memory</title>{report._repr_html_()}')
+            page = f'<!doctype html><meta charset="utf-8"><title>Memory</title>{report._repr_html_()}'
+            Path(options.html).write_text(page, encoding="utf-8")
 
     def at_call(call: int) -> None:
         if options.limit and resident() >= options.limit:
-            raise _Full(1)
+            raise _Ended(1, f"Ended: the process holds {format_bytes(options.limit)} or more")
         if options.after and call > options.after:
             say(f"After {options.after} calls; the script goes on, no longer watched")
             watch.stop()
@@ -53,22 +55,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(f"After {call - 1} calls")
 
     watch.at_call = at_call
-    status = _run(code, module, watch, say, options.limit)
+    status = _run(code, module, watch, say)
     grows = options.fail_on_growth and watch.report().verdict == "growing"
     return GROWS if grows and not status else status
 
 
-class _Full(SystemExit):
-    """The process holds as much as ``--limit`` says."""
+class _Ended(SystemExit):
+    """The process holds as much as ``--limit`` says, or somebody asked it to end, by a signal."""
 
-
-class _Terminated(SystemExit):
-    """Somebody asked the process to end, by SIGTERM."""
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    def __init__(self, status: int, title: str, by_signal: int = 0) -> None:
+        super().__init__(status)
+        self.status, self.title, self.by_signal = status, title, by_signal
 
 
 def _which_process() -> str:
@@ -78,10 +75,10 @@ def _which_process() -> str:
 
 
 def _terminated(number: int, frame: object) -> None:
-    raise _Terminated(128 + number)
+    raise _Ended(128 + number, "Terminated", number)
 
 
-def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[[str], None], limit: int | None) -> int:
+def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[[str], None]) -> int:
     own_main, sys.modules["__main__"] = sys.modules["__main__"], module
     ended_by, status = 0, 0
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -90,10 +87,8 @@ def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[
         with watch:
             exec(code, vars(module))
         title = "At the end"
-    except _Full:
-        status, title = 1, f"Ended: the process holds {format_bytes(limit or 0)} or more"
-    except _Terminated:
-        ended_by, status, title = signal.SIGTERM, 143, "Terminated"
+    except _Ended as end:
+        status, title, ended_by = end.status, end.title, end.by_signal
     except SystemExit as error:
         status, title = exit_code(error), "At the end"
     except KeyboardInterrupt as error:

@@ -12,7 +12,7 @@ from course_utils.base.user_code import Site, user_site
 from course_utils.graph.references import live_objects
 from course_utils.leaks.calls import Place
 from course_utils.leaks.kept import Birth, Kept
-from course_utils.leaks.numbers import Numbers
+from course_utils.leaks.numbers import Numbers, Thread
 from course_utils.record.operations import OperationWatch, Run
 from course_utils.record.process import NEW_THREADS, UNCOMPILED
 from course_utils.record.storages import OLD, Listener, Recorder
@@ -132,9 +132,7 @@ class Births:
             yield
 
     def stop(self) -> None:
-        """Ends watching. What has been counted stays; deaths go on being counted. Asked again at the end of the block,
-        where it was an operation that ended it.
-        """
+        """Ends watching; deaths go on being counted. Asked again at the block's end, where an operation ended it."""
         NEW_THREADS.remove(self.in_thread)
         UNCOMPILED.remove(self)
         for mode in self._modes:
@@ -149,11 +147,8 @@ class Births:
         self._begin()
 
     def next_call(self, place: Place, args: tuple = ()) -> None:
-        """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on.
-
-        Args:
-            place: where it comes from.
-            args: what the model is called with. It belongs to this call, and so does what was made after it.
+        """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on. What the model is called with
+        belongs to this call, and so does what was made after it.
         """
         self.call += 1
         self.trained.append(0)
@@ -175,9 +170,8 @@ class Births:
         self._given = len(batch)
 
     def _made_for(self, args: tuple) -> list[Birth]:
-        """Takes the call's own batch, and what was made after it, out of the last call's births.
-
-        Batches that were made several at once belong to the first call after; those made before any call, to none.
+        """Takes the call's own batch, and what was made after it, out of the last call's births. Batches that were made
+        several at once belong to the first call after; those made before any call, to none.
         """
         window = self._windows[-1][1] if self._windows else []
         given = {record.key for tensor in _tensors_in(args) for record in self._recorder.records(tensor)}
@@ -192,9 +186,14 @@ class Births:
             birth.call = self.call
         return batch
 
-    def birth_of(self, tensor: torch.Tensor) -> Birth | None:
-        """The birth of a tensor's storage; None where it has none, or it is older."""
-        return next((record for record in self._recorder.records(tensor) if record.call >= 0), None)
+    def thread_of(self, tensor: torch.Tensor) -> Thread:
+        """Where a tensor was made; the thread of the first call where that is not known."""
+        calls = [record.call for record in self._recorder.records(tensor)]
+        return self.numbers.thread_of(max(calls, default=0))
+
+    def living_tensors(self) -> Iterable[torch.Tensor]:
+        """Those that may lead to graphs."""
+        return self._recorder.living_tensors()
 
     def living(self) -> Iterable[Birth]:
         """Every storage that lives and is known."""

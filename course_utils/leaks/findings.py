@@ -52,51 +52,28 @@ class Grew:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that keeps more with every call.
+    """Something that keeps more with every call."""
 
-    Attributes:
-        holder: who keeps it.
-        line: the line that puts it there; None where the source does not show it.
-        made: the lines that made it, the greatest share first.
-        rate: bytes a call.
-        graph_bytes: bytes a call of ``rate`` that a recorded graph keeps.
-        saved: what operations saved, as "Addmm (mat1) f32[64, 128]", and bytes a call, the greatest first.
-        training: it grows in calls that a backward pass follows.
-        scalar: the holder has tensors of one element in its hands.
-        direct: the tensors are themselves in the holder, not inside of what is in it.
-        inside: where they lie in each thing in the holder otherwise: ``.log_prob``, ``["loss"]``.
-        with_graph: of these, where what has a graph lies.
-        error: exceptions keep them, by their tracebacks.
-        history: the holder's tensors have a history, even if backward has freed what that had saved.
-        series: bytes kept when each call began: (call, bytes).
-        nodes: nodes of graphs a call that stay with it.
-        needed_later: a backward pass that came some calls later needed it.
-        goes_back: the graph leads on to those of earlier calls.
-        takes_in: it is one tensor that takes in more.
-        also: names and lines of what only leads there, and is mended with it.
-        grown: the calls over which it grew.
-    """
-
-    holder: Holder
-    line: Site | None
-    made: tuple[Made, ...]
-    rate: Rate
-    graph_bytes: int
-    saved: tuple[tuple[str, int], ...]
-    training: bool
-    scalar: bool
-    direct: bool = False
-    inside: tuple[str, ...] = ()
-    with_graph: tuple[str, ...] = ()
-    error: bool = False
-    history: bool = False
-    series: tuple[tuple[int, int], ...] = ()
-    nodes: int = 0
-    needed_later: bool = False
-    goes_back: bool = False
-    takes_in: bool = False
-    also: tuple[tuple[str, Site], ...] = ()
-    grown: Grown | None = None
+    holder: Holder  # who keeps it
+    line: Site | None  # the line that puts it there; None where the source does not show it
+    made: tuple[Made, ...]  # the lines that made it, the greatest share first
+    rate: Rate  # bytes a call
+    graph_bytes: int  # of ``rate``, what a recorded graph keeps
+    saved: tuple[tuple[str, int], ...]  # what operations saved, "Addmm (mat1) f32[64, 128]", and its bytes a call
+    training: bool  # it grows in calls that a backward pass follows
+    scalar: bool  # the holder has tensors of one element in its hands
+    direct: bool = False  # the tensors are themselves in the holder, not inside of what is in it
+    inside: tuple[str, ...] = ()  # where they lie in each thing in the holder otherwise: ``.log_prob``, ``["loss"]``
+    with_graph: tuple[str, ...] = ()  # of these, where what has a graph lies
+    error: bool = False  # exceptions keep them, by their tracebacks
+    history: bool = False  # they have a history, even if backward has freed what that had saved
+    series: tuple[tuple[int, int], ...] = ()  # bytes kept when each call began: (call, bytes)
+    nodes: int = 0  # nodes of graphs a call that stay with it
+    needed_later: bool = False  # a backward pass that came some calls later needed it
+    goes_back: bool = False  # the graph leads on to those of earlier calls
+    takes_in: bool = False  # it is one tensor that takes in more
+    also: tuple[tuple[str, Site], ...] = ()  # names and lines of what only leads there, and is mended with it
+    grown: Grown | None = None  # the calls over which it grew
 
     @property
     def host_bytes(self) -> int:
@@ -132,35 +109,20 @@ class Part:
 
 @dataclass(frozen=True, repr=False)
 class GrowthReport:
-    """What a watch found; see ``watch_growth``.
+    """What a watch found; see ``watch_growth``."""
 
-    Attributes:
-        calls: how many calls began.
-        modules: how often each class of module was called, or ``BACKWARD_PASS``.
-        training: calls that a backward pass followed.
-        evaluation: calls that none followed.
-        alive_bytes: bytes alive at the end that the watch knows of.
-        allocated_bytes: what the CUDA allocator says beside it; None without CUDA.
-        limit_bytes: the memory that can fill up; None where no limit is known.
-        unwatched: what happened that the watch could not see, in words.
-        totals: bytes of all known tensors as each call began.
-        grew: how these grew; None where they did not go on growing.
-        rounds_at: where a round of the user's loop begins, where neither calls nor gradients tell.
-        process: how the process itself grew, where tensors do not explain it.
-    """
-
-    calls: int
-    modules: Mapping[str, int]
-    training: Part
-    evaluation: Part
-    alive_bytes: int
-    allocated_bytes: int | None
-    limit_bytes: int | None
-    unwatched: tuple[str, ...] = ()
-    totals: tuple[int, ...] = field(default=(), repr=False)
-    grew: Grew | None = None
-    process: ProcessGrowth | None = None
-    rounds_at: Site | None = None
+    calls: int  # how many calls began
+    modules: Mapping[str, int]  # how often each class of module was called, or ``BACKWARD_PASS``
+    training: Part  # calls that a backward pass followed
+    evaluation: Part  # calls that none followed
+    alive_bytes: int  # bytes alive at the end that the watch knows of
+    allocated_bytes: int | None  # what the CUDA allocator says beside it; None without CUDA
+    limit_bytes: int | None  # the memory that can fill up; None where no limit is known
+    unwatched: tuple[str, ...] = ()  # what happened that the watch could not see, in words
+    totals: tuple[int, ...] = field(default=(), repr=False)  # bytes of all known tensors as each call began
+    grew: Grew | None = None  # how these grew; None where they did not go on growing
+    process: ProcessGrowth | None = None  # how the process grew, where tensors do not explain it
+    rounds_at: Site | None = None  # where a round of a loop begins, where neither calls nor gradients tell
 
     @property
     def verdict(self) -> str:
@@ -173,23 +135,13 @@ class GrowthReport:
         """Everything that grows, the most bytes a call first."""
         return tuple(sorted(self.training.findings + self.evaluation.findings, key=lambda found: -found.host_bytes))
 
-    @property
-    def chains(self) -> tuple[Finding, ...]:
-        """Of ``findings``, variables whose graph grows by nodes alone."""
-        return tuple(found for found in self.findings if not found.rate.nbytes)
-
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, for JSON."""
         return {"verdict": self.verdict, **asdict(self)}
 
     def calls_until_full(self, part: Part) -> int | None:
-        """How many more calls of a part the memory has room for.
-
-        Args:
-            part: ``report.training`` or ``report.evaluation``.
-
-        Returns:
-            A number of calls, at least 0; None where nothing grows or no limit is known.
+        """How many more calls of a part, ``report.training`` or ``report.evaluation``, the memory has room for; None
+        where nothing grows or no limit is known.
         """
         if part.rate is None or self.limit_bytes is None:
             return None

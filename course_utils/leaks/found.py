@@ -79,6 +79,7 @@ def _finding(parts: Sequence[tuple[Line, float]], training: bool, births: Births
             if way.inside and not way.holder.name.startswith(CACHE_OF):
                 inside[way.inside] += round(rate * nbytes / size)
     ways = [way for line, _ in parts for _, way in line.ways]
+    graphs = Counter(way.inside for way in ways if way.inside and (way.graph or way.history))
     holder = max((way.holder for way in ways), key=lambda one: one.count)
     line_of_user = ran.keeping_line(holder, {file for file, _ in made})
     takes_in = any(line.kept.takes_in for line, _ in parts) and holder.kind == "variable"
@@ -101,7 +102,7 @@ def _finding(parts: Sequence[tuple[Line, float]], training: bool, births: Births
         scalar=all(way.scalar for way in ways),
         direct=all(way.direct for way in ways),
         inside=_together(inside),
-        with_graph=_together(Counter({way.inside: 1 for way in ways if way.inside and (way.graph or way.history)})),
+        with_graph=_together(graphs),
         error=any(way.error for way in ways),
         history=any(way.history for way in ways),
         goes_back=any(way.goes_back for way in ways),

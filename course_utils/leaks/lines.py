@@ -1,4 +1,4 @@
-"""Which line of the user's puts something into what keeps it: of those that the source shows, one that ran (``Ran``)."""
+"""Which line of the user's puts something into what keeps it: of those that the source shows, one that ran."""
 
 import dis
 import re

@@ -59,12 +59,12 @@ class Chain:
 
     link: Link
     thread: Thread  # where the nodes were recorded
-    roots: list[Name]  # the nodes that it has led to directly, at each count
-    counts: dict[int, int]  # nodes of each call, by call
+    roots: list[Name] = field(default_factory=list)  # the nodes that it has led to directly, at each count
+    counts: dict[int, int] = field(default_factory=dict)  # nodes of each call, by call
     leads_to: frozenset[Key] = frozenset()  # keys of the holders whose graphs are part of it
     until: int = 0  # the call during which it was given back; 0 while it is not
     given_back_at: Site = NOWHERE  # the line of the user's that was running when it was
-    times: int = 0  # how often a chain of this variable's was given back
+    times: int = 0  # how often that happened
     mark: Any = field(default=None, repr=False)
 
     @property
@@ -72,16 +72,20 @@ class Chain:
         """Nodes a call."""
         return round(statistics.median(self.counts.values()))
 
-    def tie(self, root: Any, births: Births) -> None:
-        """Learns of the end of the graph: what is tied to a node dies with it."""
-        mark = root.metadata[__name__] = _Mark()
-        me = weakref.ref(self)
+    def goes_on(self, held: "_Held", leads_to: frozenset[Key], births: Births) -> None:
+        """Takes over what a count has found, and waits for the end: what is tied to a node dies with it."""
+        self.link, self.thread, self.counts = held.link, held.thread, held.counts
+        self.leads_to = leads_to if self.until else self.leads_to | leads_to
+        self.until, self.given_back_at = 0, NOWHERE
+        self.roots.append(_name(held.thread, held.root))
+        mark, me = _Mark(), weakref.ref(self)
 
         def ended(_: object) -> None:
             chain = me()
             if chain is not None and not chain.until:
                 chain.end(births, user_site(sys._getframe(1)))
 
+        held.root.metadata.setdefault(__name__, []).append(mark)
         self.mark = weakref.ref(mark, ended)
 
     def end(self, births: Births, site: Site) -> None:
@@ -108,24 +112,31 @@ class _Held:
 class Nodes:
     """Counts the nodes behind the user's variables at a few calls, ever further apart: each time those that are new.
     Nothing is kept alive.
-
-    Attributes:
-        next_count: the call at which it is time to count again.
-        chains: what led furthest back, by the holder's key.
     """
 
     def __init__(self, births: Births) -> None:
         self._births = births
-        self.next_count = _FIRST
-        self.chains: dict[Key, Chain] = {}
+        self.next_count = _FIRST  # the call at which it is time to count again
+        self.chains: dict[Key, Chain] = {}  # what led furthest back, by the holder's key
         self._carried: dict[Name, Holder] = {}
 
-    def count(self, call: int, looking: Search) -> None:
-        """Counts, before a call, the nodes behind every variable that holds something with a history.
+    def is_due(self, call: int) -> bool:
+        """Whether it is time to count before a call: any living tensor leads to nodes of calls before its own."""
+        if call < self.next_count:
+            return False
+        self.next_count = call + _GAP
+        return bool(self.chains) or any(map(self._goes_back, self._births.living_tensors()))
 
-        Args:
-            call: the call's number.
-            looking: a search that has been run.
+    def _goes_back(self, tensor: torch.Tensor) -> bool:
+        if tensor.grad_fn is None:
+            return False
+        thread = self._births.thread_of(tensor)
+        first = thread.first_of(thread.call_of(tensor.grad_fn._sequence_nr()))
+        return _leads_before(thread, _history(tensor.grad_fn, first), first)
+
+    def count(self, call: int, looking: Search) -> None:
+        """Counts, before a call, the nodes behind every variable that a search has found to hold something with a
+        history.
         """
         # The next loop may do the same, and be over before long.
         soon = any(chain.until for chain in self.chains.values())
@@ -136,36 +147,27 @@ class Nodes:
             if link.holder.kind == "variable" and link.holder.key not in found:
                 found[link.holder.key] = self._held(link, path.things[-1], call)
         for key, held in found.items():
-            known = self.chains.get(key)
             if len(held.counts) < LEAST_CALLS or not self._at_once(held) or not _is_freed(held, call):
                 continue
-            leads_to = frozenset(other for other in found if self._leads_to(key, other, found))
-            if known is not None and (known.until or known.roots[-1] not in self._names(held)):
-                if not known.until:
-                    known.end(self._births, NOWHERE)
-                if len(known.counts) > len(held.counts):
-                    continue
-            times = known.times if known is not None else 0
-            roots = [*(known.roots if known is not None else []), _name(held.thread, held.root)]
-            if known is not None and not known.until:
-                leads_to |= known.leads_to
-            chain = Chain(held.link, held.thread, roots, held.counts, leads_to, times=times)
-            self.chains[key] = chain
-            chain.tie(held.root, self._births)
+            chain = self.chains.setdefault(key, Chain(held.link, held.thread))
+            if chain.counts and not chain.until and chain.roots[-1] not in self._names(held):
+                chain.end(self._births, NOWHERE)
+            if len(chain.counts) <= len(held.counts):
+                leads_to = frozenset(other for other in found if self._leads_to(key, other, found))
+                chain.goes_on(held, leads_to, self._births)
 
     def _held(self, link: Link, tensor: torch.Tensor, call: int) -> _Held:
-        birth, root = self._births.birth_of(tensor), tensor.grad_fn
-        thread = self._births.numbers.thread_of(0 if birth is None else birth.call)
-        known = self.chains.get(link.holder.key)
-        goes_on = known is not None and not known.until and known.thread is thread
+        thread, known = self._births.thread_of(tensor), self.chains.get(link.holder.key)
+        former = known.roots[-1] if known is not None and not known.until and known.thread is thread else None
         # What lies behind the former root was counted then.
-        first = known.roots[-1][2] if goes_on and known is not None else thread.first_of(1)
-        nodes = _history(root, first)
+        first = former[2] if former is not None else thread.first_of(1)
+        nodes = _history(tensor.grad_fn, first)
         counts = Counter(thread.call_of(node._sequence_nr()) for node in nodes)
-        if goes_on and known is not None and any(_name(thread, node) == known.roots[-1] for node in nodes):
+        if known is not None and former is not None and any(_name(thread, node) == former for node in nodes):
             counts[thread.call_of(first)] -= 1
             counts += Counter(known.counts)
-        return _Held(link, thread, root, nodes, {at: counts[at] for at in sorted(counts) if 0 < at < call})
+        counted = {at: counts[at] for at in sorted(counts) if 0 < at < call}
+        return _Held(link, thread, tensor.grad_fn, nodes, counted)
 
     def _at_once(self, held: _Held) -> bool:
         """Whether backward came at once. Of a graph over many calls, that one pass has gone through at last, nothing is
@@ -199,18 +201,13 @@ class Nodes:
             tensor = path.things[-1]
             holder = link_of(path).holder
             if holder.kind == "variable" and isinstance(tensor, torch.Tensor):
-                birth = self._births.birth_of(tensor)
-                thread = self._births.numbers.thread_of(0 if birth is None else birth.call)
-                self._carried.setdefault(_name(thread, tensor.grad_fn), holder)
+                self._carried.setdefault(_name(self._births.thread_of(tensor), tensor.grad_fn), holder)
         for old in list(self._carried)[:-_MOST_NAMES]:
             del self._carried[old]
 
     def correct(self, ways: Mapping[int, tuple[Path, Link]], calls: Mapping[int, int]) -> dict[int, Holder]:
-        """For ways that begin at a variable which only leads to what another one carries over: that other one.
-
-        Args:
-            ways: by the ``id`` of the storage that they lead to.
-            calls: the calls that made these.
+        """For ways that begin at a variable which only leads to what another one carries over, that other one: by the
+        storages that the ways lead to, as are the calls that made these.
         """
         instead: dict[Key, Holder] = {}
         for key, (path, link) in ways.items():
@@ -226,19 +223,19 @@ class Nodes:
                 return holder
         return None
 
-    def way(self, link: Link, path: Path, call: int) -> Way:
-        """A link with what there is of graphs on its way to what a call made."""
+    def way(self, path: Path, call: int) -> Way:
+        """What a way says about who keeps what a call made, with what there is of graphs on it."""
+        link = link_of(path)
         held = next((thing for thing in path.things if isinstance(thing, torch.Tensor) and thing.grad_fn), None)
-        if held is None or call < 1:
+        if held is None or call < 1 or not (link.history or link.graph):
             return Way(**vars(link))
         thread = self._births.numbers.thread_of(call)
-        first, oldest = thread.first_of(call), thread.first_of(1)
+        first = thread.first_of(call)
         nodes = _history(held.grad_fn, first)
         own = sum(thread.call_of(node._sequence_nr()) == call for node in nodes)
-        goes_back = any(oldest <= one._sequence_nr() < first for node in nodes for one in _behind(node))
         saved = next((slots for node in nodes if (slots := _saved(node))), [])
         used = bool(saved) and all(slot.freed for slot in saved)
-        return Way(**(vars(link) | {"nodes": own}), goes_back=goes_back, used=used)
+        return Way(**(vars(link) | {"nodes": own}), goes_back=_leads_before(thread, nodes, first), used=used)
 
 
 def _name(thread: Thread, node: Any) -> Name:
@@ -268,6 +265,12 @@ def _saved(node: Any) -> list[Slot]:
 def _behind(node: Any) -> Iterable[Any]:
     """The nodes that one leads to directly, but for leaves."""
     return [one for one, _ in node.next_functions if one is not None and type(one).__name__ != "AccumulateGrad"]
+
+
+def _leads_before(thread: Thread, nodes: Iterable[Any], first: int) -> bool:
+    """Whether nodes lead to some with smaller numbers that calls recorded."""
+    oldest = thread.first_of(1)
+    return any(oldest <= one._sequence_nr() < first for node in nodes for one in _behind(node))
 
 
 def _history(root: Any, first: int) -> dict[Any, None]:

@@ -26,35 +26,25 @@ def _telling(plain: Callable, listeners: list["Process"]) -> Callable:
     return start
 
 
-_STARTS = replaced(BaseProcess, "start", _telling)
+STARTS = replaced(BaseProcess, "start", _telling)
 """A process may begin and end between two calls: training that is shared out, a data loader's workers."""
 
 
 @dataclass(frozen=True)
 class ProcessGrowth:
-    """Memory of the process that went on growing, in bytes.
+    """Memory of the process that went on growing, in bytes."""
 
-    Attributes:
-        nbytes: by how much, from an early call to the last.
-        tensors: how much of it tensors explain, as far as they are known.
-        calls: over so many calls.
-    """
-
-    nbytes: int
-    tensors: int
-    calls: int
+    nbytes: int  # by how much, from an early call to the last
+    tensors: int  # how much of it tensors explain
+    calls: int  # over so many calls
 
 
 class Process:
-    """Resident memory as calls begin: at one in four, then at fewer and fewer. Known on Linux alone.
-
-    Attributes:
-        commands: the processes that were started meanwhile by number, as each last called itself.
-    """
+    """Resident memory as calls begin: at one in four, then at fewer and fewer. Known on Linux alone."""
 
     def __init__(self) -> None:
         self._before = set(_children())
-        self.commands: dict[int, bytes] = {}
+        self.commands: dict[int, bytes] = {}  # of the processes that were started meanwhile, as each last called itself
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -62,21 +52,8 @@ class Process:
         self._noted: list[tuple[int, int, int]] = []
         self._step = 4
 
-    def start(self) -> None:
-        """Begins to notice the processes that the program starts."""
-        _STARTS.add(self)
-
-    def stop(self) -> None:
-        """Does so no longer."""
-        _STARTS.remove(self)
-
     def note(self, call: int, known_bytes: int) -> None:
-        """Notes what the process holds as a call begins, where it is time to.
-
-        Args:
-            call: the call's number.
-            known_bytes: how much of it are tensors that are known.
-        """
+        """Notes what the process holds as a call begins, and what of it are known tensors, where it is time to."""
         if call % self._step:
             return
         self.commands |= {pid: command for pid in {*_children()} - self._before if (command := _command(pid))}
@@ -108,25 +85,22 @@ class Process:
 
 def resident() -> int:
     """Bytes of this process that are in memory; 0 where the system does not tell."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
+    words = _read("/proc/self/statm").split()
+    return int(words[1]) * os.sysconf("SC_PAGE_SIZE") if words else 0
 
 
 def _children() -> list[int]:
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
-            return [int(word) for word in file.read().split()]
-    except OSError:
-        return []
+    return [int(word) for word in _read(f"/proc/self/task/{os.getpid()}/children").split()]
 
 
 def _command(pid: int) -> bytes:
     """A process's command line. Empty while it begins, for 0.1 s on a busy machine, and once it has ended."""
+    return _read(f"/proc/{pid}/cmdline")
+
+
+def _read(path: str) -> bytes:
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
+        with open(path, "rb") as file:
             return file.read()
     except OSError:
         return b""

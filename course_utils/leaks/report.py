@@ -4,7 +4,7 @@ import itertools
 import statistics
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -23,41 +23,23 @@ _LOG_BYTES = 16
 _LOG = "a log of single numbers"
 
 
+@dataclass
 class Reporter:
-    """Judges everything that was counted.
+    """Judges everything that was counted."""
 
-    Args:
-        births: what was counted.
-        ways: how samples of what each line left behind are kept, with their bytes, by the ``id`` of its ``Kept``.
-        nodes: the graphs that lead from call to call.
-        process: what the process itself holds.
-        ran: lines of the user's that ran.
-        warm_up: calls from each place that are not judged.
-        limit_bytes: the memory that can fill up.
-    """
-
-    def __init__(
-        self,
-        births: Births,
-        ways: Mapping[int, Ways],
-        nodes: Nodes,
-        process: Process,
-        ran: Ran,
-        warm_up: int,
-        limit_bytes: int | None,
-    ) -> None:
-        self._births, self._nodes, self._process, self._ran = births, nodes, process, ran
-        self._ways, self._limit_bytes = ways, limit_bytes
-        self._places, self._warm_up = Places(births, warm_up), warm_up
-        self._named: set[int] = set()  # by id: what is told of
+    births: Births
+    ways: Mapping[int, Ways]  # how samples of what each line left behind are kept, by the ``id`` of its ``Kept``
+    nodes: Nodes
+    process: Process
+    ran: Ran
+    warm_up: int  # so many calls from each place are not judged
+    limit_bytes: int | None  # the memory that can fill up
 
     def report(self, modules: Mapping[str, int]) -> GrowthReport:
-        """The report.
-
-        Args:
-            modules: how often each class of module was called.
-        """
-        births, limit_bytes, allocated = self._births, self._limit_bytes, None
+        """The report; ``modules`` says how often each class of module was called."""
+        self._places = Places(self.births, self.warm_up)
+        self._named: set[int] = set()  # by id: what is told of
+        births, limit_bytes, allocated = self.births, self.limit_bytes, None
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             allocated = torch.cuda.memory_allocated()
             if limit_bytes is None:
@@ -72,7 +54,7 @@ class Reporter:
             parts = [replace(part, verdict="bounded") if part.verdict == "steady" else part for part in parts]
         return GrowthReport(
             births.call, dict(modules), parts[0], parts[1], births.alive_bytes, allocated, limit_bytes,
-            tuple(self._process.unwatched()), totals=tuple(births.totals[1:]), grew=grew,
+            tuple(self.process.unwatched()), totals=tuple(births.totals[1:]), grew=grew,
             process=self._process_grew([found for part in parts for found in part.findings]),
         )  # fmt: skip
 
@@ -83,8 +65,8 @@ class Reporter:
         if sum(len(self._places.calls[place]) for place in mine) < LEAST_CALLS:
             return Part(name, seen, "too few calls", None)
         growing, quiet = self._judged(mine)
-        found = [one for one in findings_of(growing, training, self._births, self._ran) if one.rate.nbytes or one.nodes]
-        findings = told_once(found, list(chains_of(self._nodes, self._births, self._ran, mine)))
+        found = [one for one in findings_of(growing, training, self.births, self.ran) if one.rate.nbytes or one.nodes]
+        findings = told_once(found, list(chains_of(self.nodes, self.births, self.ran, mine)))
         if not findings:
             real = [one for one in quiet if one.why != _LOG]
             return Part(name, seen, "bounded" if real else "steady", None, (), tuple(quiet))
@@ -99,8 +81,8 @@ class Reporter:
         growing: list[Line] = []
         small: list[tuple[Line, str]] = []
         quiet: list[Quiet] = []
-        for kept in [kept for kept in self._births.kept.values() if kept.place in mine]:
-            ways = self._ways.get(id(kept), ())
+        for kept in [kept for kept in self.births.kept.values() if kept.place in mine]:
+            ways = self.ways.get(id(kept), ())
             line = Line(kept, self._growth(kept, ways), ways)
             limit = next((way.holder for _, way in ways if way.holder.limit is not None), None)
             if limit is not None and line.growth.verdict != "steady":
@@ -133,7 +115,7 @@ class Reporter:
         self._named.add(id(line.kept))
         holder = line.ways[0][1].holder if line.ways else NOBODY
         grown = None if line.growth.stretch is None else grown_of([(line, 1.0)])
-        keeps = self._ran.keeping_line(holder) if grown else None
+        keeps = self.ran.keeping_line(holder) if grown else None
         return Quiet(holder, line.kept.site, why, sum(line.kept.alive.values()), grown, keeps)
 
     def _growth(self, kept: Kept, ways: Ways) -> Growth:
@@ -144,7 +126,7 @@ class Reporter:
         """
         values = kept.looked_at
         if not ways or any(way.holder.kind != "cycle" for _, way in ways) or len(values) < LEAST_CALLS:
-            return judge(kept, self._births, self._places.calls[kept.place], [way for _, way in ways])
+            return judge(kept, self.births, self._places.calls[kept.place], [way for _, way in ways])
         if len(kept.ended) > 1 and not all(way.holder.name.startswith("ctx.") for _, way in ways):
             return Growth("bounded", why="it lies in cycles, which Python's garbage collector frees now and then")
         whole = statistics.median(values.values())
@@ -153,7 +135,7 @@ class Reporter:
 
     def _grew(self) -> Grew | None:
         """How the bytes alive grew, and what of that is told of; None where they did not grow to the end."""
-        births, first = self._births, self._warm_up + 1
+        births, first = self.births, self.warm_up + 1
         totals = [*births.totals[first:], births.alive_bytes]
         if len(totals) < 2 * LEAST_CALLS or not _rises(totals):
             return None
@@ -171,7 +153,7 @@ class Reporter:
 
     def _process_grew(self, findings: Sequence[Finding]) -> ProcessGrowth | None:
         """How the process grew, where neither tensors nor nodes explain it."""
-        grew = self._process.growth()
+        grew = self.process.growth()
         if grew is None:
             return None
         nodes = sum(NODE_BYTES * found.nodes for found in findings if not found.graph_bytes)

@@ -15,8 +15,8 @@ _OF_CONTAINERS = ("append", "appendleft", "extend", "insert", "add", "update", "
 def is_only_logged(holder: Holder, line: Site | None) -> bool:
     """Whether a plain number will do in place of a tensor: nothing that only a tensor can do is done with what is kept.
 
-    Looked at is the file of the line that keeps. What is computed from the holder, loops over it, or is returned by a
-    function that has it, counts too. In doubt a tensor is needed.
+    Looked at is the file of the line that keeps; what is computed from the holder, or is returned, counts too. In doubt
+    a tensor is needed.
     """
     tree = parsed(line.file) if line is not None else None
     if tree is None:

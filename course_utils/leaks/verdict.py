@@ -15,10 +15,8 @@ LEAST_CALLS = 4
 """So many calls must have left something behind before it can be said to grow."""
 
 LEAST_ROUND = 12
-"""A graph that grows over so many calls is growth, also where it is given back when the loop ends.
-
-One call for each of ten classes is less.
-"""
+"""A graph that grows over so many calls is growth, also where it is given back when the loop ends: one call for each of
+ten classes is less."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +73,7 @@ class Places:
 
 
 def judge(kept: Kept, births: Births, calls: Sequence[int], ways: Sequence[Link]) -> Growth:
-    """Judges one line's kept storages.
-
-    Args:
-        kept: the storages.
-        births: where they were counted.
-        calls: the calls from its place, as ``Places`` has them.
-        ways: how samples of them are kept.
-    """
+    """Judges one line's kept storages, of which ``ways`` says how samples are kept, by the calls of their place."""
     graph = any(way.graph or way.history for way in ways)
     now = kept.stretch()
     every = kept.ended if now.goes_on else [*kept.ended, now]

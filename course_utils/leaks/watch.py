@@ -24,7 +24,7 @@ from course_utils.leaks.findings import GrowthReport
 from course_utils.leaks.kept import Birth, Kept
 from course_utils.leaks.lines import Ran
 from course_utils.leaks.nodes import LEAST_CALLS, Nodes, Way
-from course_utils.leaks.process import Process
+from course_utils.leaks.process import STARTS, Process
 from course_utils.leaks.report import Reporter
 from course_utils.leaks.rounds import Loops
 from course_utils.record.process import Shared
@@ -32,6 +32,9 @@ from course_utils.record.process import Shared
 _SAMPLES = 3
 """For each line, the holders of what so many calls left behind are looked for."""
 
+
+Ways = dict[int, tuple[Path, Way]]
+"""By the ``id`` of a storage, the way to it and what that says."""
 
 _NO_PLACE: Place = NOWHERE, False, False
 
@@ -85,9 +88,8 @@ class watch_growth:
     def __init__(self, *, limit_bytes: int | None = None, warm_up: int = 3) -> None:
         for name, value, least in (("limit_bytes", limit_bytes, 1), ("warm_up", warm_up, 0)):
             if value is not None and (not isinstance(value, int) or value < least):
-                raise ValueError(
-                    explain(f"watch_growth({name}={describe(value)}).", f"a whole number from {least} up.")
-                )
+                said = f"watch_growth({name}={describe(value)}).", f"a whole number from {least} up."
+                raise ValueError(explain(*said))
         self.warm_up, self.limit_bytes = warm_up, limit_bytes
         self._births = Births()
         self._births.after_backward = self._without_calls
@@ -106,15 +108,12 @@ class watch_growth:
 
     def __enter__(self) -> "watch_growth":
         if self._entered:
-            raise RuntimeError(
-                explain(
-                    "A watch_growth was entered a second time.", "a new one for each block.", try_this="watch_growth()"
-                )
-            )
+            said = "A watch_growth was entered a second time.", "a new one for each block."
+            raise RuntimeError(explain(*said, try_this="watch_growth()"))
         self._entered = self._running = True
         _NO_WARNING.add(self)
         _fork_watch(self)
-        self._process.start()
+        STARTS.add(self._process)
         self._calls.start()
         self._births.start()
         return self
@@ -133,7 +132,7 @@ class watch_growth:
     def _leave(self) -> None:
         self._running = False
         _NO_WARNING.remove(self)
-        self._process.stop()
+        STARTS.remove(self._process)
         self._calls.stop()
         self._births.stop()
 
@@ -205,7 +204,7 @@ class watch_growth:
             for kept in ripe:  # also where nothing of it lives any more
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
             self._ran.note()
-        if births.call >= self._nodes.next_count:
+        if self._nodes.is_due(births.call):
             self._count_nodes(births.call)
         if self.at_call is not None:
             self.at_call(births.call)
@@ -223,9 +222,9 @@ class watch_growth:
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
         wanted = {birth.key: birth for _, births, _ in chosen for birth in births if birth() is not None}
         looking = find(wanted, traceback, seconds)
-        ways = {key: (path, self._way(path, wanted[key])) for key, path in looking.found.items()}
-        found = {key: way for key, (_, way) in ways.items()}
         calls = {key: birth.call for key, birth in wanted.items()}
+        ways = {key: (path, self._nodes.way(path, calls[key])) for key, path in looking.found.items()}
+        found = {key: way for key, (_, way) in ways.items()}
         found |= {key: replace(found[key], holder=holder) for key, holder in self._nodes.correct(ways, calls).items()}
         # Of two containers the larger one grows; the other has what it needs of it now: ``last = memory[-15:]``.
         most = max((way.holder.count for way in found.values()), default=0)
@@ -244,17 +243,8 @@ class watch_growth:
                 self._ways[id(kept)] = ways_now
                 kept.looked_at = alive
 
-    def _way(self, path: Path, birth: Birth) -> Way:
-        link = link_of(path)
-        return self._nodes.way(link, path, birth.call) if link.history or link.graph else Way(**vars(link))
-
     def _others(
-        self,
-        ways: dict[int, tuple[Path, Way]],
-        calls: dict[int, int],
-        found: dict[int, Way],
-        traceback: TracebackType | None,
-        seconds: float,
+        self, ways: Ways, calls: dict[int, int], found: dict[int, Way], traceback: TracebackType | None, seconds: float
     ) -> dict[int, Holder]:
         """Who would keep storages if the holders that were found did not keep them."""
         looking = Search(ways, barred={in_hands(path) for path, _ in ways.values()})

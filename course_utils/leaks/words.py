@@ -21,7 +21,7 @@ from course_utils.base.markup import (
     prose,
 )
 from course_utils.base.text import aligned, format_bytes
-from course_utils.leaks.advice import Behind, advice, behind
+from course_utils.leaks.advice import Behind, advice, behind, says
 from course_utils.leaks.calls import BACKWARD_PASS, LOOP
 from course_utils.leaks.nodes import NODE_BYTES
 
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 KINDS = {"training": "with backward", "evaluation": "without backward"}
 """What is said of a part: calls without a backward pass may be evaluation, or wait for one."""
 
+_SCOPES = {
+    "variable": ", in the closure of `{}`",
+    "attribute": ", an attribute of `{}`",
+    "default": ", a default argument of `{}`",
+    "local": " in `{}`",
+}
 _SAVED_SHOWN = 3
 _MADE_SHOWN = 4
 _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
@@ -123,21 +129,11 @@ def summary(report: GrowthReport) -> list[str]:
 def headline(report: GrowthReport) -> str:
     """What was watched, in one line."""
     if not report.calls:
-        return (
-            "Memory from call to call: no module with parameters was called and no gradient was computed, so there was"
-            " nothing to compare.\n"
-            "A loop without one can say where a round begins: `growth.step()`, inside `with watch_growth() as growth:`."
-        )
+        return says("headline", "nothing")
     if report.rounds_at is not None:
-        return (
-            "No module with parameters was called and no gradient was computed. Memory from round to round of the loop"
-            f" that comes back to {report.rounds_at}: {report.calls} of them. `growth.step()` says where a round begins"
-            " instead."
-        )
+        return says("headline", "rounds", at=report.rounds_at, calls=report.calls)
     if _without_modules(report):
-        return (
-            f"Memory from one backward pass to the next: {report.calls} of them. No module with parameters was called."
-        )
+        return says("headline", "backward", calls=report.calls)
     names = ", ".join(f"`{name}`" for name in sorted(report.modules, key=lambda name: -report.modules[name])[:3])
     kinds = [f"{part.calls} {KINDS[part.name]}" for part in (report.training, report.evaluation) if part.calls]
     return f"Memory from call to call: {report.calls} calls of {names} ({', '.join(kinds)})"
@@ -186,20 +182,12 @@ def sentence(found: Finding) -> str:
         amount += f", and {_nodes(found)}"
     at = f" ({found.line})" if found.line is not None else ""
     if holder.kind == "cycle":
-        text = (
-            f"A cycle through `{holder.name}` of `{holder.where}`{at} keeps {what}: {amount}. Only Python's garbage"
-            " collector frees it, and it does not know how large tensors are."
-        )
+        text = says("notes", "cycle", name=holder.name, where=holder.where, at=at, what=what, amount=amount)
         return text + (" It ran meanwhile, and gave back what there was." if found.grown and found.grown.times else "")
     subject = f"`{found.line.source}`{at}" if found.line is not None else f"`{holder.name}`"
+    text = f"{subject} keeps {what}: {amount}."
     if only_nodes and not found.rate.nbytes:
-        text = (
-            f"The graph behind {subject} grows by {_nodes(found)}. Bytes of tensors do not grow with it: backward has"
-            " freed what the nodes saved. The nodes themselves stay, and whatever walks the graph later has a longer"
-            " and longer way."
-        )
-    else:
-        text = f"{subject} keeps {what}: {amount}."
+        text = says("notes", "nodes", subject=subject, nodes=_nodes(found))
     return f"{text} {stretch_words(found)}".rstrip()
 
 
@@ -259,17 +247,9 @@ def _holder_words(found: Finding) -> str:
     if holder.kind == "building":
         return f"{holder.name} in `{holder.where}`, {holder.count} in it{at}"
     if holder.container:
-        text += f", a {holder.container} of {holder.count}"
-    if holder.scope == "variable":
-        text += f", in the closure of `{holder.where}`"
-    elif holder.scope == "attribute":
-        text += f", an attribute of `{holder.where}`"
-    elif holder.scope == "default":
-        text += f", a default argument of `{holder.where}`"
-    elif holder.scope == "local":
-        text += f" in `{holder.where}`"
-    else:
-        text += ", a global"
+        is_there = found.grown is None or found.grown.goes_on  # else it is known as it was once
+        text += f", a {holder.container}" + (f" of {holder.count}" if is_there else "")
+    text += _SCOPES.get(holder.scope, ", a global").format(holder.where)
     if holder.hook:
         text += f", through {holder.hook}"
     return text + at
@@ -299,31 +279,18 @@ def notes(report: GrowthReport) -> list[str]:
     """What limits the report."""
     texts = [f"Not watched: {note}" for note in report.unwatched]
     if report.allocated_bytes is not None:
-        texts.append(
-            f"CUDA's allocator says {format_bytes(report.allocated_bytes)} allocated; the storages counted here come to"
-            f" {format_bytes(report.alive_bytes)}."
-        )
-    if report.grew is not None and (report.findings or not report.grew.all_named):
-        grew = report.grew
+        allocated, alive = format_bytes(report.allocated_bytes), format_bytes(report.alive_bytes)
+        texts.append(says("notes", "cuda", allocated=allocated, alive=alive))
+    grew, process = report.grew, report.process
+    if grew is not None and (report.findings or not grew.all_named):
         named = "all" if grew.all_named else format_bytes(max(0, grew.named))
-        texts.append(
-            f"Bytes alive grew by {format_bytes(grew.nbytes)} in all, from call {grew.first} to {grew.last}; what is"
-            f" named above explains {named} of it."
-        )
+        in_all = format_bytes(grew.nbytes)
+        texts.append(says("notes", "grew", nbytes=in_all, first=grew.first, last=grew.last, named=named))
         if not grew.all_named:
             rest = ", ".join(f"{made.site} ({format_bytes(made.nbytes)})" for made in grew.rest)
-            texts[-1] += f" Look next at the lines that made the rest: {rest}."
-    if report.process is not None:
-        process = report.process
-        first = ""
-        if any(found.nodes for found in report.findings):
-            first = (
-                " Mend what grows above first: small things that stay, such as nodes, lie between larger ones that were"
-                " freed, and the allocator cannot use that memory again."
-            )
-        texts.append(
-            f"The process itself grew by {format_bytes(process.nbytes)} over {process.calls} calls; tensors explain"
-            f" {format_bytes(process.tensors)} of it.{first} Look at NumPy arrays, Python lists and dictionaries, and"
-            " at what a data set keeps in its workers: `tracemalloc` names the lines that made Python's own objects."
-        )
+            texts[-1] += f" {says('notes', 'rest', rest=rest)}"
+    if process is not None:
+        first = f" {says('notes', 'first')}" if any(found.nodes for found in report.findings) else ""
+        nbytes, tensors = format_bytes(process.nbytes), format_bytes(process.tensors)
+        texts.append(says("notes", "process", nbytes=nbytes, calls=process.calls, tensors=tensors, first=first))
     return texts
