@@ -2,7 +2,8 @@
 
 import contextlib
 import sys
-from collections import deque
+import threading
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from course_utils.base.user_code import Site, user_site
 from course_utils.graph.references import live_objects
 from course_utils.leaks.calls import Place
 from course_utils.leaks.kept import Birth, Kept
-from course_utils.leaks.numbers import Numbers, Thread
+from course_utils.leaks.numbers import Thread
 from course_utils.record.operations import OperationWatch, Run
 from course_utils.record.process import NEW_THREADS, UNCOMPILED
 from course_utils.record.storages import OLD, Listener, Recorder
@@ -46,16 +47,17 @@ class Births:
         self.kept: dict[tuple[Site, str, int], Kept] = {}  # by line, device and place
         self._changed: dict[int, Kept] = {}
         self.alive_bytes = 0  # of all known storages that live now
-        self._recorder = Recorder(lines=True, listener=Listener(Birth, self._born, self._died))
+        self.recorder = Recorder(lines=True, listener=Listener(Birth, self._born, self._died))
+        self.live: dict[int, Birth] = self.recorder.live  # type: ignore[assignment]  # they are births
         self._made: Birth | None = None
-        self._watchers = (self._recorder.watcher, self._descent)
+        self._watchers = (self.recorder.watcher, self._descent)
         self._modes: list[OperationWatch] = []
         self._begin()
 
     def _begin(self) -> None:
         self.call = 0
         self.trained, self.place_of, self.totals = [0], [-1], [0]
-        self.numbers = Numbers()
+        self._here, self._threads = threading.local(), list[Thread]()
         self._windows: deque[tuple[int, list[Birth]]] = deque([(0, [])])
         self._given = 0
 
@@ -90,7 +92,7 @@ class Births:
         if made is not None:
             joins = func in _JOINS
             for tensor in _tensors_in(args):
-                for before in self._recorder.records(tensor):
+                for before in self.recorder.records(tensor):
                     made.is_made_of(before)
                     before.joined |= joins and before.kept
         return out
@@ -118,7 +120,7 @@ class Births:
 
     def start(self) -> None:
         """Begins to watch. Every tensor that has a Python object counts as older."""
-        self._recorder.know(live_objects()[0])
+        self.recorder.know(live_objects()[0])
         UNCOMPILED.add(self)
         NEW_THREADS.add(self.in_thread)
         self._modes = [OperationWatch.enter(*self._watchers)]
@@ -140,8 +142,8 @@ class Births:
 
     def begin_anew(self) -> None:
         """Forgets what was counted, and counts calls from 0: another way than before tells when a round begins."""
-        for birth in list(self._recorder.live.values()):
-            birth.call, birth.kept = BEFORE, False  # type: ignore[attr-defined]  # they are births
+        for birth in list(self.live.values()):
+            birth.call, birth.kept = BEFORE, False
         for counts in (self.kept, self._changed, self.places):
             counts.clear()
         self._begin()
@@ -153,8 +155,10 @@ class Births:
         self.call += 1
         self.trained.append(0)
         self.place_of.append(self.places.setdefault(place, len(self.places)))
-        self.numbers.call_begins(self.call)
-        for change in self._recorder.changes():  # a storage got another size
+        here = vars(self._here).setdefault("thread", Thread())
+        here.call_begins(self.call)
+        self._threads.append(here)
+        for change in self.recorder.changes():  # a storage got another size
             self.alive_bytes += change.delta
         self.totals.append(self.alive_bytes)
         while self._windows and self._windows[0][0] <= self.call - YOUNG:
@@ -174,7 +178,7 @@ class Births:
         several at once belong to the first call after; those made before any call, to none.
         """
         window = self._windows[-1][1] if self._windows else []
-        given = {record.key for tensor in _tensors_in(args) for record in self._recorder.records(tensor)}
+        given = {record.key for tensor in _tensors_in(args) for record in self.recorder.records(tensor)}
         first = next(
             (place for place in range(self._given, len(window)) if window[place].key in given and window[place]()), None
         )
@@ -188,16 +192,20 @@ class Births:
 
     def thread_of(self, tensor: torch.Tensor) -> Thread:
         """Where a tensor was made; the thread of the first call where that is not known."""
-        calls = [record.call for record in self._recorder.records(tensor)]
-        return self.numbers.thread_of(max(calls, default=0))
+        calls = [record.call for record in self.recorder.records(tensor)]
+        return self.thread_of_call(max(calls, default=0))
 
-    def living_tensors(self) -> Iterable[torch.Tensor]:
-        """Those that may lead to graphs."""
-        return self._recorder.living_tensors()
+    def thread_of_call(self, call: int) -> Thread:
+        """Where a call began; the thread of the first one for what was made before any."""
+        return self._threads[max(call, 1) - 1]
 
-    def living(self) -> Iterable[Birth]:
-        """Every storage that lives and is known."""
-        return list(self._recorder.live.values())  # type: ignore[arg-type]  # they are births
+    def young_of(self, kept: Kept) -> Counter[int]:
+        """Bytes that live and are too young to be counted with what one line has left behind, by call."""
+        young: Counter[int] = Counter()
+        for birth in (birth for _, window in self._windows for birth in window if birth() is not None):
+            if birth.site == kept.site and self.place_of[birth.call] == kept.place and not birth.kept:
+                young[birth.call] += birth.nbytes
+        return young
 
     def _kept_by(self, birth: Birth) -> Kept:
         key = (birth.site, birth.device, self.place_of[birth.call])

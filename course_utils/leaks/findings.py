@@ -68,7 +68,8 @@ class Finding:
     error: bool = False  # exceptions keep them, by their tracebacks
     history: bool = False  # they have a history, even if backward has freed what that had saved
     series: tuple[tuple[int, int], ...] = ()  # bytes kept when each call began: (call, bytes)
-    nodes: int = 0  # nodes of graphs a call that stay with it
+    every: int = 1  # one call in so many leaves something behind
+    nodes: int = 0  # nodes of graphs that stay with it, of each such call
     needed_later: bool = False  # a backward pass that came some calls later needed it
     goes_back: bool = False  # the graph leads on to those of earlier calls
     takes_in: bool = False  # it is one tensor that takes in more
@@ -78,7 +79,7 @@ class Finding:
     @property
     def host_bytes(self) -> int:
         """Bytes a call with those of nodes that hold nothing, each at ``NODE_BYTES``."""
-        return self.rate.nbytes + (0 if self.graph_bytes else NODE_BYTES * self.nodes)
+        return self.rate.nbytes + (0 if self.graph_bytes else NODE_BYTES * self.nodes // self.every)
 
 
 @dataclass(frozen=True)

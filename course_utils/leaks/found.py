@@ -1,6 +1,7 @@
 """Findings, made of what lines left behind, one for each holder (``findings_of``, ``chains_of``)."""
 
 import re
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from course_utils.leaks.findings import Finding, Grown, Made
 from course_utils.leaks.kept import Kept
 from course_utils.leaks.lines import Ran
 from course_utils.leaks.nodes import NODE_BYTES, Nodes, Way
-from course_utils.leaks.verdict import Growth, Rate, delay, rate_of
+from course_utils.leaks.verdict import Growth, Rate, delay
 
 Ways = Sequence[tuple[int, Way]]
 
@@ -95,7 +96,7 @@ def _finding(parts: Sequence[tuple[Line, float]], training: bool, births: Births
         holder=replace(holder, name=bound[1] if bound else as_written(holder, line_of_user)),
         line=line_of_user,
         made=tuple(Made(sites[at], nbytes) for at, nbytes in made.most_common()),
-        rate=rate_of([values[call] for call in sorted(values)]),
+        rate=Rate(round(statistics.fmean(values.values())), len(values), len(set(values.values())) == 1),
         graph_bytes=round(graph_bytes),
         saved=tuple(saved.most_common()),
         training=training,
@@ -107,6 +108,7 @@ def _finding(parts: Sequence[tuple[Line, float]], training: bool, births: Births
         history=any(way.history for way in ways),
         goes_back=any(way.goes_back for way in ways),
         series=tuple(sorted(series.items())),
+        every=round(len(values) / max(1, sum(nbytes > 0 for nbytes in values.values()))) or 1,
         nodes=nodes,
         needed_later=any(way.used for way in ways) and any(delay(stretch, births) for stretch in stretches),
         takes_in=takes_in,
@@ -134,7 +136,7 @@ def chains_of(nodes: Nodes, births: Births, ran: Ran, places: set[int]) -> Itera
         peak = NODE_BYTES * sum(chain.counts.values())
         yield Finding(
             holder=replace(holder, name=as_written(holder, line)), line=line, made=(),
-            rate=Rate(0, 0, 0, len(calls)), graph_bytes=0, saved=(), training=True,
+            rate=Rate(0, len(calls), True), graph_bytes=0, saved=(), training=True,
             scalar=chain.link.scalar, direct=chain.link.direct, history=True, nodes=chain.rate,
             grown=Grown(calls[0], calls[-1], peak, not chain.until, chain.times, chain.given_back_at),
         )  # fmt: skip

@@ -125,7 +125,7 @@ class Nodes:
         if call < self.next_count:
             return False
         self.next_count = call + _GAP
-        return bool(self.chains) or any(map(self._goes_back, self._births.living_tensors()))
+        return bool(self.chains) or any(map(self._goes_back, self._births.recorder.living_tensors()))
 
     def _goes_back(self, tensor: torch.Tensor) -> bool:
         if tensor.grad_fn is None:
@@ -149,8 +149,11 @@ class Nodes:
         for key, held in found.items():
             if len(held.counts) < LEAST_CALLS or not self._at_once(held) or not _is_freed(held, call):
                 continue
-            chain = self.chains.setdefault(key, Chain(held.link, held.thread))
-            if chain.counts and not chain.until and chain.roots[-1] not in self._names(held):
+            names = self._names(held)
+            same = [one for other, one in self.chains.items() if other not in found and not one.until]
+            known = self.chains.get(key) or next((one for one in same if one.roots[-1] in names), None)  # or renamed
+            chain = known or self.chains.setdefault(key, Chain(held.link, held.thread))
+            if chain.counts and not chain.until and chain.roots[-1] not in names:
                 chain.end(self._births, NOWHERE)
             if len(chain.counts) <= len(held.counts):
                 leads_to = frozenset(other for other in found if self._leads_to(key, other, found))
@@ -183,13 +186,12 @@ class Nodes:
         """Whether the graph of one variable leads to that of another: to what it holds, or held at an earlier count, or
         to most of what is behind that. Of two names for one tensor, the first counts.
         """
-        mine, others = found[key], found[other]
+        mine, others, known = found[key], found[other], self.chains.get(other)
         if key == other:
             return False
         if others.root in mine.nodes:
             order = list(found)
             return others.root is not mine.root or order.index(other) < order.index(key)
-        known = self.chains.get(other)
         if known is not None and not self._names(mine).isdisjoint(known.roots):
             return True
         shares = 2 * len(mine.nodes.keys() & others.nodes.keys()) > len(mine.nodes) < len(others.nodes)
@@ -217,7 +219,7 @@ class Nodes:
 
     def carrier(self, path: Path, call: int) -> Holder | None:
         """The variable that carries over what a way leads through, to what a call made; None where none is known."""
-        thread = self._births.numbers.thread_of(call)
+        thread = self._births.thread_of_call(call)
         for thing in path.things:
             if is_node(thing) and (holder := self._carried.get(_name(thread, thing))) is not None:
                 return holder
@@ -229,7 +231,7 @@ class Nodes:
         held = next((thing for thing in path.things if isinstance(thing, torch.Tensor) and thing.grad_fn), None)
         if held is None or call < 1 or not (link.history or link.graph):
             return Way(**vars(link))
-        thread = self._births.numbers.thread_of(call)
+        thread = self._births.thread_of_call(call)
         first = thread.first_of(call)
         nodes = _history(held.grad_fn, first)
         own = sum(thread.call_of(node._sequence_nr()) == call for node in nodes)

@@ -1,6 +1,5 @@
-"""Which call recorded a node (``Numbers``). Autograd numbers the nodes of each thread by itself."""
+"""Which call recorded a node (``Thread``). Autograd numbers the nodes of each thread by itself."""
 
-import threading
 from bisect import bisect_left, bisect_right
 
 from course_utils.base.torch_private import sequence_number
@@ -27,21 +26,3 @@ class Thread:
         """The number of the first node that a call of this thread recorded, or could have."""
         at = bisect_left(self._calls, call)
         return self._firsts[at] if at < len(self._firsts) else sequence_number()
-
-
-class Numbers:
-    """The threads in which calls begin."""
-
-    def __init__(self) -> None:
-        self._here = threading.local()
-        self._of_call: list[Thread] = []
-
-    def call_begins(self, call: int) -> None:
-        """A call begins in the thread that runs."""
-        here = vars(self._here).setdefault("thread", Thread())
-        here.call_begins(call)
-        self._of_call.append(here)
-
-    def thread_of(self, call: int) -> Thread:
-        """The thread of a call; of the first one for what was made before any."""
-        return self._of_call[max(call, 1) - 1]

@@ -3,7 +3,7 @@
 import itertools
 import os
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 
@@ -68,12 +68,9 @@ class Process:
         if len(points) < 8:
             return None
         levels = [point[1] for point in points]
-        bounds = [at * len(levels) // 4 for at in range(5)]
-        quarters = [statistics.median(levels[begin:end]) for begin, end in itertools.pairwise(bounds)]
-        steps = [after - before for before, after in itertools.pairwise(quarters)]
         # What tensors held for a time and gave back, the allocator may keep.
         nbytes, tensors = levels[-1] - levels[0], max(point[2] for point in points) - points[0][2]
-        grows = nbytes >= _LEAST_BYTES and nbytes > 2 * tensors and min(steps) > 0.15 * max(steps)
+        grows = nbytes >= _LEAST_BYTES and nbytes > 2 * tensors and rises(levels)
         return ProcessGrowth(nbytes, tensors, points[-1][0] - points[0][0]) if grows else None
 
     def unwatched(self) -> Iterator[str]:
@@ -81,6 +78,14 @@ class Process:
         if many := sum(not any(own in command for own in _PYTHONS_OWN) for command in self.commands.values()):
             what = "1 process that the script started" if many == 1 else f"{many} processes that the script started"
             yield f"{what}, such as a data loader's workers."
+
+
+def rises(levels: Sequence[int]) -> bool:
+    """Whether something went on growing: in each quarter it was higher than in the one before."""
+    bounds = [at * len(levels) // 4 for at in range(5)]
+    quarters = [statistics.median(levels[begin:end]) for begin, end in itertools.pairwise(bounds)]
+    steps = [after - before for before, after in itertools.pairwise(quarters)]
+    return min(steps) > 0.15 * max(steps) and levels[-1] > levels[0]
 
 
 def resident() -> int:

@@ -1,6 +1,5 @@
 """Makes a report of what was counted (``Reporter``)."""
 
-import itertools
 import statistics
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -15,8 +14,8 @@ from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part,
 from course_utils.leaks.found import Line, Ways, chains_of, findings_of, grown_of, known_by, told_once
 from course_utils.leaks.kept import Kept, Stretch
 from course_utils.leaks.lines import Ran
-from course_utils.leaks.nodes import NODE_BYTES, Nodes
-from course_utils.leaks.process import Process, ProcessGrowth
+from course_utils.leaks.nodes import Nodes
+from course_utils.leaks.process import Process, ProcessGrowth, rises
 from course_utils.leaks.verdict import LEAST_CALLS, Growth, Places, Rate, judge
 
 _LOG_BYTES = 16
@@ -60,7 +59,7 @@ class Reporter:
 
     def _part(self, name: str) -> Part:
         training = name == "training"
-        mine = set(self._places.of(training))
+        mine = {place for place in self._places.calls if (place in self._places.trained) == training}
         seen = sum(self._places.seen[place] for place in mine)
         if sum(len(self._places.calls[place]) for place in mine) < LEAST_CALLS:
             return Part(name, seen, "too few calls", None)
@@ -71,8 +70,8 @@ class Reporter:
             real = [one for one in quiet if one.why != _LOG]
             return Part(name, seen, "bounded" if real else "steady", None, (), tuple(quiet))
         rates = [one.rate for one in findings]
-        ends = (sum(rate.nbytes for rate in rates), sum(rate.low for rate in rates), sum(rate.high for rate in rates))
-        total = Rate(*ends, min(rate.calls for rate in rates))
+        nbytes, calls = sum(rate.nbytes for rate in rates), min(rate.calls for rate in rates)
+        total = Rate(nbytes, calls, all(rate.is_same for rate in rates))
         findings.sort(key=lambda one: -one.host_bytes)
         return Part(name, seen, "growing", total, tuple(findings), tuple(quiet))
 
@@ -137,13 +136,13 @@ class Reporter:
         """How the bytes alive grew, and what of that is told of; None where they did not grow to the end."""
         births, first = self.births, self.warm_up + 1
         totals = [*births.totals[first:], births.alive_bytes]
-        if len(totals) < 2 * LEAST_CALLS or not _rises(totals):
+        if len(totals) < 2 * LEAST_CALLS or not rises(totals):
             return None
         told = [kept for kept in births.kept.values() if id(kept) in self._named]
         named = sum(kept.total - kept.total_at(first + YOUNG - 1) for kept in told)
         known = {id(birth) for kept in told for birth in kept.births.values()}
         theirs, sites = {kept.site for kept in told}, Counter[Site]()
-        for birth in births.living():
+        for birth in list(births.live.values()):
             if birth.call > births.call - YOUNG and birth.site in theirs:
                 named += birth.nbytes * (id(birth) not in known)  # too young to be counted
             elif birth.call >= first and id(birth) not in known:
@@ -156,17 +155,9 @@ class Reporter:
         grew = self.process.growth()
         if grew is None:
             return None
-        nodes = sum(NODE_BYTES * found.nodes for found in findings if not found.graph_bytes)
+        nodes = sum(found.host_bytes - found.rate.nbytes for found in findings)
         explained = grew.tensors + nodes * grew.calls
         return None if 2 * explained > grew.nbytes else replace(grew, tensors=explained)
-
-
-def _rises(totals: Sequence[int]) -> bool:
-    """Whether the total went on growing: in each quarter of the calls it was higher than before."""
-    bounds = [at * len(totals) // 4 for at in range(5)]
-    quarters = [statistics.median(totals[begin:end]) for begin, end in itertools.pairwise(bounds)]
-    steps = [after - before for before, after in itertools.pairwise(quarters)]
-    return min(steps) > 0.15 * max(steps) and totals[-1] > totals[0]
 
 
 def _is_log(ways: Ways) -> bool:

@@ -1,7 +1,6 @@
 """Whether what one line's storages take is a leak (``judge``), stretch by stretch."""
 
 import itertools
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,20 +20,11 @@ ten classes is less."""
 
 @dataclass(frozen=True)
 class Rate:
-    """Bytes a call: the mean over calls of one kind, and the ends of the 95 % interval for it."""
+    """Bytes a call: the mean over calls of one kind."""
 
     nbytes: int
-    low: int
-    high: int
     calls: int  # it was taken from so many
-
-
-def rate_of(values: Sequence[int]) -> Rate:
-    """The mean of the bytes that calls left behind, with its interval (normal approximation)."""
-    mean = statistics.fmean(values)
-    spread = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    reach = (1.96 + 2.4 / max(1, len(values) - 1)) * spread
-    return Rate(round(mean), max(0, round(mean - reach)), round(mean + reach), len(values))
+    is_same: bool  # in each of them
 
 
 @dataclass(frozen=True)
@@ -62,14 +52,10 @@ class Places:
             place: [call for call in calls if call <= births.call - YOUNG][warm_up:]
             for place, calls in of_place.items()
         }
-        self._trained = {
-            place: 2 * sum(births.trained[call] > 0 for call in calls) >= len(calls)
-            for place, calls in of_place.items()
+        half = {
+            place: sum(births.trained[call] > 0 for call in calls) / len(calls) for place, calls in of_place.items()
         }
-
-    def of(self, training: bool) -> list[int]:
-        """The numbers of the places of a kind."""
-        return [place for place in self.calls if self._trained[place] == training]
+        self.trained = {place for place, share in half.items() if share >= 0.5}
 
 
 def judge(kept: Kept, births: Births, calls: Sequence[int], ways: Sequence[Link]) -> Growth:
@@ -96,7 +82,7 @@ def judge(kept: Kept, births: Births, calls: Sequence[int], ways: Sequence[Link]
     to_the_end = largest is now and 2 * (births.call - min(values)) >= births.call and not gathered
     # What is given back at the end is given back by no line of the loop's.
     whole = replace(
-        _whole(largest, births, kept.place, values),
+        _whole(largest, births, kept, values),
         given_back_at=NOWHERE if largest is now else largest.given_back_at,
     )
     grows = to_the_end or (graph and len(whole.values) >= LEAST_ROUND)
@@ -104,15 +90,17 @@ def judge(kept: Kept, births: Births, calls: Sequence[int], ways: Sequence[Link]
     return Growth("growing" if grows else "bounded", whole, values, len(by_itself), why)
 
 
-def _whole(stretch: Stretch, births: Births, place: int, values: Mapping[int, int]) -> Stretch:
-    """With the calls that are too young to be counted, or were when it was given back, each like most of the others."""
-    usual = round(statistics.median(values.values()))
+def _whole(stretch: Stretch, births: Births, kept: Kept, values: Mapping[int, int]) -> Stretch:
+    """With the calls that are too young to be counted; and with those that were when it was given back, each like most
+    of the others.
+    """
+    usual, most = round(statistics.median(values.values())), max(values.values())
     until = stretch.until or births.call + 1
-    young = range(max(min(stretch.values), until - YOUNG), until)
-    missed = [call for call in young if births.place_of[call] == place and call not in stretch.values and usual]
-    return replace(
-        stretch, values=stretch.values | dict.fromkeys(missed, usual), peak=stretch.peak + usual * len(missed)
-    )
+    missed = {call: usual for call in range(until - YOUNG, until) if births.place_of[call] == kept.place}
+    if stretch.goes_on:
+        missed = {call: min(nbytes, most) for call, nbytes in births.young_of(kept).items()}
+    missed = {call: n for call, n in missed.items() if n and call >= min(stretch.values) and call not in stretch.values}
+    return replace(stretch, values=stretch.values | missed, peak=stretch.peak + sum(missed.values()))
 
 
 def delay(stretch: Stretch, births: Births) -> int:
@@ -148,7 +136,7 @@ def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch, graph:
             return Growth("bounded", why="as much goes as comes")
         # A loop's graphs, which go once the next has ended: what came since they last went.
         now = Stretch(round_, sum(round_.values()))
-        return Growth("growing", _whole(now, births, kept.place, round_), _filled(now, calls))
+        return Growth("growing", _whole(now, births, kept, round_), _filled(now, calls))
     stretch = len(calls) - places[0]
     early = sum(place < places[0] + stretch / 2 for place in places)
     late = len(places) - early
@@ -156,7 +144,7 @@ def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch, graph:
     if late < 0.6 * early or (irregular and late < 0.8 * early + 1):
         return Growth("bounded", why="less and less is added")
     filled = _filled(now, calls)
-    return Growth("growing", _whole(now, births, kept.place, filled), filled)
+    return Growth("growing", _whole(now, births, kept, filled), filled)
 
 
 def _last_fall(kept: Kept) -> int:

@@ -262,15 +262,12 @@ class watch_growth:
         self._look(traceback, seconds=5.0)
         if self._births.call >= LEAST_CALLS:
             self._count_nodes(self._births.call + 1)
-        report = Reporter(
-            self._births, self._ways, self._nodes, self._process, self._ran, self.warm_up, self.limit_bytes
-        ).report(self._modules)
+        seen = self._births, self._ways, self._nodes, self._process, self._ran
+        report = Reporter(*seen, self.warm_up, self.limit_bytes).report(self._modules)
         if LOOP in self._modules:
             report = replace(report, rounds_at=self._loops.begins_at)
-        if self._failure:
-            note = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
-            return replace(report, unwatched=(*report.unwatched, note))
-        return report
+        failed = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
+        return replace(report, unwatched=(*report.unwatched, failed)) if self._failure else report
 
 
 def _sample(kept: Kept) -> list[Birth]:

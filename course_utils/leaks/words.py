@@ -37,6 +37,7 @@ _SCOPES = {
     "default": ", a default argument of `{}`",
     "local": " in `{}`",
 }
+_CONSIDERABLE = 64  # bytes
 _SAVED_SHOWN = 3
 _MADE_SHOWN = 4
 _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
@@ -44,25 +45,15 @@ _SIGNS = {"growing": ("✗", ORANGE), "too few calls": ("-", GREY)}
 
 
 class _Said(NamedTuple):
-    """One thing that a report says.
-
-    Attributes:
-        text: the words.
-        indent: spaces before it in a terminal.
-        apart: a line is left free before it there.
-        verdict: of a part, which it is the heading of; "" for a paragraph.
-        rows: details below it, labels and texts.
-        course: where the course explains it.
-        is_small: what does not matter so much.
-    """
+    """One thing that a report says."""
 
     text: str
-    indent: int = 0
-    apart: bool = True
-    verdict: str = ""
-    rows: tuple[tuple[str, str], ...] = ()
-    course: Behind | None = None
-    is_small: bool = False
+    indent: int = 0  # spaces before it in a terminal
+    apart: bool = True  # a line is left free before it there
+    verdict: str = ""  # of a part, which it is the heading of; "" for a paragraph
+    rows: tuple[tuple[str, str], ...] = ()  # details below it, labels and texts
+    course: Behind | None = None  # where the course explains it
+    is_small: bool = False  # it does not matter so much
 
 
 def report_text(report: GrowthReport) -> str:
@@ -154,10 +145,9 @@ def judgement(report: GrowthReport, part: Part) -> str:
     text = f"growing by {format_bytes(rate.nbytes + host)} per call"
     if host:
         text += f" ({rate.nbytes} bytes of tensors, and nodes of graphs at some {NODE_BYTES} bytes each)."
-    elif rate.low == rate.high:
-        text += f" ({rate.nbytes} bytes, the same in each of {_count(rate.calls, 'call')})."
     else:
-        text += f" ({rate.nbytes} bytes; between {rate.low} and {rate.high} with 95 % confidence, {rate.calls} calls)."
+        how = "the same in each of" if rate.is_same else "the mean of"
+        text += f" ({rate.nbytes} bytes, {how} {_count(rate.calls, 'call')})."
     left = report.calls_until_full(part)
     if left is not None and report.limit_bytes is not None:
         text += f" {format_bytes(report.limit_bytes)} will be full after {left} more calls."
@@ -171,6 +161,8 @@ def _count(number: int, thing: str) -> str:
 def sentence(found: Finding) -> str:
     """Who keeps what, in one sentence or two."""
     holder, amount = found.holder, f"{format_bytes(found.rate.nbytes)} per call"
+    if found.every > 1 and found.rate.nbytes >= _CONSIDERABLE:
+        amount += f" ({format_bytes(found.every * found.rate.nbytes)} in one of {found.every})"
     if holder.kind == "nobody":
         return f"{amount} are kept by something that the search did not find. {stretch_words(found)}".rstrip()
     what = "the graph of every call" if found.graph_bytes else "a tensor of every call"
@@ -193,7 +185,8 @@ def sentence(found: Finding) -> str:
 
 def _nodes(found: Finding) -> str:
     """How many nodes, and what they take in memory."""
-    return f"{_count(found.nodes, 'node')} a call, some {format_bytes(NODE_BYTES * found.nodes)} of host memory"
+    when = "a call" if found.every == 1 else f"in one call of {found.every}"
+    return f"{_count(found.nodes, 'node')} {when}, some {format_bytes(NODE_BYTES * found.nodes)} of host memory"
 
 
 def stretch_words(found: Finding | Quiet) -> str:

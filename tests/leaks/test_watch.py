@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import linecache
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def test_text_card_and_figure_say_the_same():
     report = growth.report()
     (found,) = report.findings
     # The output, and the input that the graph saves for the gradient of the weight.
-    assert found.rate.nbytes == found.rate.low == found.rate.high == 4 * 8 * 4 * 2
+    assert found.rate.is_same and found.rate.nbytes == 4 * 8 * 4 * 2
     for text in (str(report), report._repr_html_()):
         assert "growing by 256 B per call" in text
         assert "kept" in text and "05_no_grad.ipynb" in text
@@ -255,6 +256,38 @@ def test_a_process_that_only_begins_is_asked_again_what_it_is():
             for _ in range(12):
                 model(torch.ones(1, 4))
         assert growth.report().unwatched == ()
+
+
+def test_a_process_that_ends_between_two_calls_is_told_of():
+    fork, model = multiprocessing.get_context("fork"), torch.nn.Linear(4, 4)
+    with watch_growth() as growth:
+        for call in range(12):
+            model(torch.ones(1, 4))
+            if call == 5:
+                child = fork.Process(target=os.getpid)
+                child.start()
+                child.join()
+    assert growth.report().unwatched == ("1 process that the script started, such as a data loader's workers.",)
+
+
+def test_nodes_are_told_by_the_calls_of_the_thread_that_recorded_them():
+    weight, model, log = torch.ones(4, requires_grad=True), torch.nn.Linear(4, 1), {"total": 0.0}
+
+    def train():
+        for _ in range(30):
+            loss = model(torch.ones(2, 4)).square().mean()
+            loss.backward()
+            log["total"] = log["total"] + loss
+
+    with watch_growth() as growth:
+        for _ in range(1000):
+            torch.tanh(weight)  # this thread's numbers are far ahead
+        thread = threading.Thread(target=train)
+        thread.start()
+        thread.join()
+    (found,) = growth.report().findings
+    assert (found.nodes, found.line.source) == (5, 'log["total"] = log["total"] + loss')
+    assert (found.grown.first, found.grown.last) == (1, 30)
 
 
 class Item:
