@@ -95,7 +95,8 @@ def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[
         ended_by, status, title = signal.SIGINT, 130, "Interrupted"
         print_error(error)
     except BaseException as error:
-        status, title = 1, "Out of memory" if _is_out_of_memory(error) else "After an error"
+        is_full = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
+        status, title = 1, "Out of memory" if is_full else "After an error"
         print_error(error)
     if not watch.stopped:
         with contextlib.suppress(KeyboardInterrupt):
@@ -108,10 +109,6 @@ def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[
         signal.signal(ended_by, signal.SIG_DFL)
         os.kill(os.getpid(), ended_by)
     return status
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
 
 
 def _size(text: str) -> int:

@@ -68,7 +68,8 @@ class Births:
         self.alive_bytes += birth.nbytes
         if not self._on:
             return
-        if birth.in_backward:
+        by_backward = birth.born_task >= 0
+        if by_backward:
             self._backward_ran = True
         elif self._backward_ran:
             self._backward_ran = False
@@ -79,7 +80,7 @@ class Births:
         if self.makes is not None:
             self.makes(sys._getframe(1))
         birth.call, window = self._windows[-1]
-        if birth.in_backward:
+        if by_backward:
             self.trained[birth.call] = self.trained[birth.call] or 1
         else:
             self._made = birth
@@ -102,7 +103,7 @@ class Births:
         if birth.call < 0:
             return
         in_backward = birth.died_task >= 0
-        if in_backward and not birth.in_backward and not self.trained[birth.call]:
+        if in_backward and birth.born_task < 0 and not self.trained[birth.call]:
             self.trained[birth.call] = self.call - birth.call + 1
         heir, birth.heir, birth.ancestor = birth.heir, None, None
         if heir is not None:
@@ -182,7 +183,7 @@ class Births:
         first = next(
             (place for place in range(self._given, len(window)) if window[place].key in given and window[place]()), None
         )
-        if first is None or self.call == 1 or any(birth.in_backward for birth in window[first:]):
+        if first is None or self.call == 1 or any(birth.born_task >= 0 for birth in window[first:]):
             return []
         batch = window[first:]
         del window[first:]

@@ -32,11 +32,6 @@ class Birth(Storage):
     joined: bool  # into another tensor, as at the end of an evaluation
 
     @property
-    def in_backward(self) -> bool:
-        """It was made by a backward pass."""
-        return self.born_task >= 0
-
-    @property
     def by_call(self) -> dict[int, int]:
         """Its bytes by the call that they came from."""
         return self.came if self.came is not None else {self.call: self.nbytes}

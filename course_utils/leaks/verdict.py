@@ -2,6 +2,7 @@
 
 import itertools
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -52,10 +53,8 @@ class Places:
             place: [call for call in calls if call <= births.call - YOUNG][warm_up:]
             for place, calls in of_place.items()
         }
-        half = {
-            place: sum(births.trained[call] > 0 for call in calls) / len(calls) for place, calls in of_place.items()
-        }
-        self.trained = {place for place, share in half.items() if share >= 0.5}
+        trained = Counter(place for place, delay in zip(births.place_of, births.trained, strict=True) if delay)
+        self.trained = {place for place, many in self.seen.items() if 2 * trained[place] >= many}
 
 
 def judge(kept: Kept, births: Births, calls: Sequence[int], ways: Sequence[Link]) -> Growth:

@@ -6,20 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from course_utils.base.markup import (
-    GREEN,
-    GREY,
-    ORANGE,
-    PLAIN,
-    SMALL,
-    beside_line,
-    element,
-    explained_link,
-    html_lines,
-    mark,
-    paragraph,
-    prose,
-)
+from course_utils.base import markup
 from course_utils.base.text import aligned, format_bytes
 from course_utils.leaks.advice import Behind, advice, behind, says
 from course_utils.leaks.calls import BACKWARD_PASS, LOOP
@@ -41,7 +28,7 @@ _CONSIDERABLE = 64  # bytes
 _SAVED_SHOWN = 3
 _MADE_SHOWN = 4
 _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
-_SIGNS = {"growing": ("✗", ORANGE), "too few calls": ("-", GREY)}
+_SIGNS = {"growing": ("✗", markup.ORANGE), "too few calls": ("-", markup.GREY)}
 
 
 class _Said(NamedTuple):
@@ -60,7 +47,9 @@ def report_text(report: GrowthReport) -> str:
     """The whole report. A sentence is one line, however long, so that it can be searched for."""
     lines = []
     for said in _said(report):
-        rows = [*said.rows, *([("course", _course_words(said.course))] if said.course else [])]
+        rows = list(said.rows)
+        if said.course is not None:
+            rows.append(("course", f"“{said.course.name}”: {said.course.notebook}, “{said.course.heading}”"))
         lines += [""] * said.apart + [" " * said.indent + said.text]
         lines += [f"    {row}" for row in aligned(rows).splitlines()] if rows else []
     return "\n".join(lines[1:])
@@ -71,18 +60,16 @@ def report_html(report: GrowthReport) -> str:
     blocks: list[str] = []
     for said in _said(report):
         if said.verdict:
-            blocks.append(element("h4", mark(*_SIGNS.get(said.verdict, ("✓", GREEN))), said.text, style=_HEADING))
+            sign = markup.mark(*_SIGNS.get(said.verdict, ("✓", markup.GREEN)))
+            blocks.append(markup.element("h4", sign, said.text, style=_HEADING))
         else:
-            blocks.append(paragraph(said.text, style=SMALL if said.is_small else PLAIN))
-        blocks += [html_lines([(label, text.replace("`", "")) for label, text in said.rows])] * bool(said.rows)
+            blocks.append(markup.paragraph(said.text, style=markup.SMALL if said.is_small else markup.PLAIN))
+        blocks += [markup.html_lines([(label, text.replace("`", "")) for label, text in said.rows])] * bool(said.rows)
         if said.course is not None:
-            link = explained_link(said.course.notebook.removesuffix(".ipynb"), said.course.heading)
-            blocks.append(element("p", prose(f"The course on “{said.course.name}”: "), link, style=SMALL))
-    return beside_line("section", ORANGE if report.verdict == "growing" else GREEN, blocks)
-
-
-def _course_words(course: Behind) -> str:
-    return f"“{course.name}”: {course.notebook}, “{course.heading}”"
+            link = markup.explained_link(said.course.notebook.removesuffix(".ipynb"), said.course.heading)
+            about = markup.prose(f"The course on “{said.course.name}”: ")
+            blocks.append(markup.element("p", about, link, style=markup.SMALL))
+    return markup.beside_line("section", markup.ORANGE if report.verdict == "growing" else markup.GREEN, blocks)
 
 
 def _said(report: GrowthReport) -> Iterator[_Said]:
