@@ -47,7 +47,7 @@ def grown_of(parts: Sequence[tuple[Line, float]]) -> Grown:
     calls = [call for stretch, _ in stretches for call in stretch.values]
     longest, _ = max(stretches, key=lambda one: one[0].peak)
     return Grown(
-        first=min(calls),
+        first=max(1, min(calls)),
         last=max(calls),
         peak=round(sum(stretch.peak * share for stretch, share in stretches)),
         goes_on=any(stretch.goes_on for stretch, _ in stretches),
