@@ -37,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     watch = watch_growth(limit_bytes=options.limit, warm_up=options.warm_up)
 
     def say(title: str) -> None:
-        report = watch.report()
-        print(f"\n== {title}{_which_process()}\n{report}", file=sys.stderr, flush=True)
+        report, rank = watch.report(), os.environ.get("RANK")
+        which = "" if rank is None else f" (rank {rank}, process {os.getpid()})"
+        print(f"\n== {title}{which}\n{report}", file=sys.stderr, flush=True)
         if options.json:
             Path(options.json).write_text(json.dumps(report.to_dict(), indent=1, default=str), encoding="utf-8")
         if options.html:
@@ -66,12 +67,6 @@ class _Ended(SystemExit):
     def __init__(self, status: int, title: str, by_signal: int = 0) -> None:
         super().__init__(status)
         self.status, self.title, self.by_signal = status, title, by_signal
-
-
-def _which_process() -> str:
-    """Which of several processes this is, for a title; "" where there is one."""
-    rank = os.environ.get("RANK")
-    return "" if rank is None else f" (rank {rank}, process {os.getpid()})"
 
 
 def _terminated(number: int, frame: object) -> None:
@@ -123,12 +118,6 @@ def _size(text: str) -> int:
     return nbytes
 
 
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive whole number")
-    return int(text)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="autograd-control leaks",
@@ -137,14 +126,14 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Also at Ctrl-C, at SIGTERM, and at an out-of-memory error.",
         usage="%(prog)s [options] script.py [arguments of the script]\n       %(prog)s [options] -m module [arguments]",
     )
-    parser.add_argument("--after", type=_count, metavar="N", help="report after N calls, then stop watching")
-    parser.add_argument("--report-every", type=_count, metavar="N", help="report every N calls, too")
+    parser.add_argument("--after", type=int, metavar="N", help="report after N calls, then stop watching")
+    parser.add_argument("--report-every", type=int, metavar="N", help="report every N calls, too")
     parser.add_argument("--limit", type=_size, metavar="SIZE", help="end the script, with a report, when the process"
                         " holds so much, as in 8GiB, and say before when that will be")  # fmt: skip
     parser.add_argument("--json", metavar="FILE", help="write the report there too, as data")
     parser.add_argument("--html", metavar="FILE", help="write the report there too, as a card")
     parser.add_argument("--fail-on-growth", action="store_true", help=f"exit with {GROWS} where something grows")
-    parser.add_argument("--warm-up", type=_count, default=3, metavar="N", help="do not judge the first N calls (3)")
+    parser.add_argument("--warm-up", type=int, default=3, metavar="N", help="do not judge the first N calls (3)")
     return parser
 
 

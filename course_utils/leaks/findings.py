@@ -110,20 +110,35 @@ class Part:
 
 @dataclass(frozen=True, repr=False)
 class GrowthReport:
-    """What a watch found; see ``watch_growth``."""
+    """What a watch found; see ``watch_growth``.
 
-    calls: int  # how many calls began
-    modules: Mapping[str, int]  # how often each class of module was called, or ``BACKWARD_PASS``
-    training: Part  # calls that a backward pass followed
-    evaluation: Part  # calls that none followed
-    alive_bytes: int  # bytes alive at the end that the watch knows of
-    allocated_bytes: int | None  # what the CUDA allocator says beside it; None without CUDA
-    limit_bytes: int | None  # the memory that can fill up; None where no limit is known
-    unwatched: tuple[str, ...] = ()  # what happened that the watch could not see, in words
-    totals: tuple[int, ...] = field(default=(), repr=False)  # bytes of all known tensors as each call began
-    grew: Grew | None = None  # how these grew; None where they did not go on growing
-    process: ProcessGrowth | None = None  # how the process grew, where tensors do not explain it
-    rounds_at: Site | None = None  # where a round of a loop begins, where neither calls nor gradients tell
+    Attributes:
+        calls: how many calls began.
+        modules: how often each class of module was called, or ``BACKWARD_PASS``.
+        training: calls that a backward pass followed.
+        evaluation: calls that none followed.
+        alive_bytes: bytes alive at the end that the watch knows of.
+        allocated_bytes: what the CUDA allocator says beside it; None without CUDA.
+        limit_bytes: the memory that can fill up; None where no limit is known.
+        unwatched: what happened that the watch could not see, in words.
+        totals: bytes of all known tensors as each call began.
+        grew: how these grew; None where they did not go on growing.
+        process: how the process grew, where tensors do not explain it.
+        rounds_at: where a round of a loop begins, where neither calls nor gradients tell.
+    """
+
+    calls: int
+    modules: Mapping[str, int]
+    training: Part
+    evaluation: Part
+    alive_bytes: int
+    allocated_bytes: int | None
+    limit_bytes: int | None
+    unwatched: tuple[str, ...] = ()
+    totals: tuple[int, ...] = field(default=(), repr=False)
+    grew: Grew | None = None
+    process: ProcessGrowth | None = None
+    rounds_at: Site | None = None
 
     @property
     def verdict(self) -> str:

@@ -56,7 +56,9 @@ class Process:
         """Notes what the process holds as a call begins, and what of it are known tensors, where it is time to."""
         if call % self._step:
             return
-        self.commands |= {pid: command for pid in {*_children()} - self._before if (command := _command(pid))}
+        # A command line is empty while a process begins, for 0.1 s on a busy machine, and once it has ended.
+        lines = {pid: _read(f"/proc/{pid}/cmdline") for pid in {*_children()} - self._before}
+        self.commands |= {pid: command for pid, command in lines.items() if command}
         self._noted.append((call, resident(), known_bytes))
         if len(self._noted) > 2 * _OFTEN:
             del self._noted[1::2]
@@ -96,11 +98,6 @@ def resident() -> int:
 
 def _children() -> list[int]:
     return [int(word) for word in _read(f"/proc/self/task/{os.getpid()}/children").split()]
-
-
-def _command(pid: int) -> bytes:
-    """A process's command line. Empty while it begins, for 0.1 s on a busy machine, and once it has ended."""
-    return _read(f"/proc/{pid}/cmdline")
 
 
 def _read(path: str) -> bytes:

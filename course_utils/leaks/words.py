@@ -25,8 +25,7 @@ _SCOPES = {
     "local": " in `{}`",
 }
 _CONSIDERABLE = 64  # bytes
-_SAVED_SHOWN = 3
-_MADE_SHOWN = 4
+_SAVED_SHOWN, _MADE_SHOWN = 3, 4
 _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
 _SIGNS = {"growing": ("✗", markup.ORANGE), "too few calls": ("-", markup.GREY)}
 
