@@ -156,8 +156,10 @@ class GrowthReport:
         return {"verdict": self.verdict, **asdict(self)}
 
     def calls_until_full(self, part: Part) -> int | None:
-        """How many more calls of a part, ``report.training`` or ``report.evaluation``, the memory has room for; None
-        where nothing grows or no limit is known.
+        """How many more calls the memory has room for; None where nothing grows or no limit is known.
+
+        Args:
+            part: of those calls, ``report.training`` or ``report.evaluation``.
         """
         if part.rate is None or self.limit_bytes is None:
             return None

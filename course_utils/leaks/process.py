@@ -13,7 +13,6 @@ _LEAST_BYTES = 8 * 2**20
 """Less is noise: allocators keep what they may need again."""
 
 _OFTEN = 64
-
 _PYTHONS_OWN = (b"/torch/_inductor/compile_worker/", b"multiprocessing.resource_tracker")
 
 

@@ -85,8 +85,8 @@ def judge(kept: Kept, births: Births, calls: Sequence[int], ways: Sequence[Link]
         given_back_at=NOWHERE if largest is now else largest.given_back_at,
     )
     grows = to_the_end or (graph and len(whole.values) >= LEAST_ROUND)
-    why = "it is given back when its loop ends"
-    return Growth("growing" if grows else "bounded", whole, values, len(by_itself), why)
+    verdict = "growing" if grows else "bounded"
+    return Growth(verdict, whole, values, len(by_itself), "it is given back when its loop ends")
 
 
 def _whole(stretch: Stretch, births: Births, kept: Kept, values: Mapping[int, int]) -> Stretch:

@@ -24,7 +24,6 @@ _SCOPES = {
     "default": ", a default argument of `{}`",
     "local": " in `{}`",
 }
-_CONSIDERABLE = 64  # bytes
 _SAVED_SHOWN, _MADE_SHOWN = 3, 4
 _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
 _SIGNS = {"growing": ("✗", markup.ORANGE), "too few calls": ("-", markup.GREY)}
@@ -147,7 +146,7 @@ def _count(number: int, thing: str) -> str:
 def sentence(found: Finding) -> str:
     """Who keeps what, in one sentence or two."""
     holder, amount = found.holder, f"{format_bytes(found.rate.nbytes)} per call"
-    if found.every > 1 and found.rate.nbytes >= _CONSIDERABLE:
+    if found.every > 1 and found.rate.nbytes >= 64:
         amount += f" ({format_bytes(found.every * found.rate.nbytes)} in one of {found.every})"
     if holder.kind == "nobody":
         return f"{amount} are kept by something that the search did not find. {stretch_words(found)}".rstrip()
