@@ -156,10 +156,13 @@ class GrowthReport:
         return {"verdict": self.verdict, **asdict(self)}
 
     def calls_until_full(self, part: Part) -> int | None:
-        """How many more calls the memory has room for; None where nothing grows or no limit is known.
+        """How many more calls the memory has room for.
 
         Args:
             part: of those calls, ``report.training`` or ``report.evaluation``.
+
+        Returns:
+            A number of calls, at least 0; None where nothing grows or no limit is known.
         """
         if part.rate is None or self.limit_bytes is None:
             return None

@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 KINDS = {"training": "with backward", "evaluation": "without backward"}
 """What is said of a part: calls without a backward pass may be evaluation, or wait for one."""
 
-_SCOPES = {
-    "variable": ", in the closure of `{}`",
-    "attribute": ", an attribute of `{}`",
-    "default": ", a default argument of `{}`",
-    "local": " in `{}`",
-}
+_SCOPES = {"variable": ", in the closure of `{}`", "attribute": ", an attribute of `{}`"}
+_SCOPES |= {"default": ", a default argument of `{}`", "local": " in `{}`"}
 _SAVED_SHOWN, _MADE_SHOWN = 3, 4
 _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
 _SIGNS = {"growing": ("✗", markup.ORANGE), "too few calls": ("-", markup.GREY)}
