@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import CodeType, ModuleType
 
 import torch
@@ -36,16 +37,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     watch = watch_growth(limit_bytes=options.limit, warm_up=options.warm_up)
 
     def say(title: str) -> None:
-        report = watch.report()
-        print(f"\n== {title}{_which_process()}\n{report}", file=sys.stderr, flush=True)
+        report, rank = watch.report(), os.environ.get("RANK")
+        which = "" if rank is None else f" (rank {rank}, process {os.getpid()})"
+        print(f"\n== {title}{which}\n{report}", file=sys.stderr, flush=True)
         if options.json:
-            _write(options.json, json.dumps(report.to_dict(), indent=1, default=str))
+            Path(options.json).write_text(json.dumps(report.to_dict(), indent=1, default=str), encoding="utf-8")
         if options.html:
-            _write(options.html, f'<!doctype html><meta charset="utf-8"><title>Memory</title>{report._repr_html_()}')
+            page = f'<!doctype html><meta charset="utf-8"><title>Memory</title>{report._repr_html_()}'
+            Path(options.html).write_text(page, encoding="utf-8")
 
     def at_call(call: int) -> None:
         if options.limit and resident() >= options.limit:
-            raise _Full(1)
+            raise _Ended(1, f"Ended: the process holds {format_bytes(options.limit)} or more")
         if options.after and call > options.after:
             say(f"After {options.after} calls; the script goes on, no longer watched")
             watch.stop()
@@ -53,35 +56,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(f"After {call - 1} calls")
 
     watch.at_call = at_call
-    status = _run(code, module, watch, say, options.limit)
+    status = _run(code, module, watch, say)
     grows = options.fail_on_growth and watch.report().verdict == "growing"
     return GROWS if grows and not status else status
 
 
-class _Full(SystemExit):
-    """The process holds as much as ``--limit`` says."""
+class _Ended(SystemExit):
+    """The process holds as much as ``--limit`` says, or somebody asked it to end, by a signal."""
 
-
-class _Terminated(SystemExit):
-    """Somebody asked the process to end, by SIGTERM."""
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def _which_process() -> str:
-    """Which of several processes this is, for a title; "" where there is one."""
-    rank = os.environ.get("RANK")
-    return "" if rank is None else f" (rank {rank}, process {os.getpid()})"
+    def __init__(self, status: int, title: str, by_signal: int = 0) -> None:
+        super().__init__(status)
+        self.status, self.title, self.by_signal = status, title, by_signal
 
 
 def _terminated(number: int, frame: object) -> None:
-    raise _Terminated(128 + number)
+    raise _Ended(128 + number, "Terminated", number)
 
 
-def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[[str], None], limit: int | None) -> int:
+def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[[str], None]) -> int:
     own_main, sys.modules["__main__"] = sys.modules["__main__"], module
     ended_by, status = 0, 0
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -90,17 +82,16 @@ def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[
         with watch:
             exec(code, vars(module))
         title = "At the end"
-    except _Full:
-        status, title = 1, f"Ended: the process holds {format_bytes(limit or 0)} or more"
-    except _Terminated:
-        ended_by, status, title = signal.SIGTERM, 143, "Terminated"
+    except _Ended as end:
+        status, title, ended_by = end.status, end.title, end.by_signal
     except SystemExit as error:
         status, title = exit_code(error), "At the end"
     except KeyboardInterrupt as error:
         ended_by, status, title = signal.SIGINT, 130, "Interrupted"
         print_error(error)
     except BaseException as error:
-        status, title = 1, "Out of memory" if _is_out_of_memory(error) else "After an error"
+        is_full = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
+        status, title = 1, "Out of memory" if is_full else "After an error"
         print_error(error)
     if not watch.stopped:
         with contextlib.suppress(KeyboardInterrupt):
@@ -115,10 +106,6 @@ def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[
     return status
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
-
-
 def _size(text: str) -> int:
     plain = text.strip().lower().removesuffix("b").removesuffix("i")
     unit = plain[-1:] if plain[-1:] in _UNITS else ""
@@ -131,12 +118,6 @@ def _size(text: str) -> int:
     return nbytes
 
 
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no positive whole number")
-    return int(text)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="autograd-control leaks",
@@ -145,14 +126,14 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Also at Ctrl-C, at SIGTERM, and at an out-of-memory error.",
         usage="%(prog)s [options] script.py [arguments of the script]\n       %(prog)s [options] -m module [arguments]",
     )
-    parser.add_argument("--after", type=_count, metavar="N", help="report after N calls, then stop watching")
-    parser.add_argument("--report-every", type=_count, metavar="N", help="report every N calls, too")
+    parser.add_argument("--after", type=int, metavar="N", help="report after N calls, then stop watching")
+    parser.add_argument("--report-every", type=int, metavar="N", help="report every N calls, too")
     parser.add_argument("--limit", type=_size, metavar="SIZE", help="end the script, with a report, when the process"
                         " holds so much, as in 8GiB, and say before when that will be")  # fmt: skip
     parser.add_argument("--json", metavar="FILE", help="write the report there too, as data")
     parser.add_argument("--html", metavar="FILE", help="write the report there too, as a card")
     parser.add_argument("--fail-on-growth", action="store_true", help=f"exit with {GROWS} where something grows")
-    parser.add_argument("--warm-up", type=_count, default=3, metavar="N", help="do not judge the first N calls (3)")
+    parser.add_argument("--warm-up", type=int, default=3, metavar="N", help="do not judge the first N calls (3)")
     return parser
 
 

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import re
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from course_utils.base.files import prose, read_toml
 from course_utils.catalogue import find
 from course_utils.holders.holder import CACHE_OF
-from course_utils.source.statements import parsed
+from course_utils.leaks.uses import is_only_logged
 
 if TYPE_CHECKING:
     from course_utils.leaks.findings import Finding
 
+_LETS_GO = ", which lets the graph go (the tensor itself stays as long as its holder)"
+_WORDS = Path(__file__).with_name("words.toml")
 _LESSONS = Path(__file__).resolve().parents[1] / "lessons"
 
 
-@dataclass(frozen=True)
-class Behind:
-    """A misunderstanding of the course, and where the course explains it.
+def says(part: str, key: str, **filled: object) -> str:
+    """A text of ``words.toml``, filled in."""
+    return prose(read_toml(_WORDS)[part][key]).format(**filled)
 
-    Attributes:
-        name: as a learner would say it.
-        notebook: the lesson's file, ``03_detach.ipynb``.
-        heading: the heading in it.
-        key: its home in the course, ``detach/mean_loss/graphs``.
-    """
+
+class Behind(NamedTuple):
+    """A misunderstanding of the course, as a learner would say it, and where the course explains it."""
 
     name: str
-    notebook: str
-    heading: str
-    key: str
+    notebook: str  # the lesson's file, ``03_detach.ipynb``
+    heading: str  # the heading in it
+    key: str  # its home in the course, ``detach/mean_loss/graphs``
 
 
 def misconception_key(found: Finding) -> str:
@@ -57,26 +57,11 @@ def misconception_key(found: Finding) -> str:
 
 
 def _in_a_hook(found: Finding) -> bool:
-    """Whether the line that keeps stands in a function with the arguments of a forward hook."""
-    function = _function_at(found)
-    if function is None:
+    """Whether the line that keeps stands in a function that its file registers as a hook."""
+    if found.line is None or found.line.function == "<module>":
         return False
-    names = [argument.arg for argument in function.args.args if argument.arg != "self"]
-    if len(names) != 3 or names[0] not in ("module", "m", "mod", "layer", "_module", "_", "net", "self_"):
-        return False
-    return names[2].lstrip("_").startswith(("o", "res", "y")) or names[2] == "_"
-
-
-def _function_at(found: Finding) -> ast.FunctionDef | None:
-    tree = parsed(found.line.file) if found.line is not None else None
-    if tree is None or found.line is None:
-        return None
-    around = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.lineno <= found.line.line <= (node.end_lineno or node.lineno)
-    ]
-    return max(around, key=lambda node: node.lineno, default=None)
+    name = re.escape(found.line.function.rpartition(".")[2])
+    return bool(re.search(rf"_hook\([^)]*\b{name}\b", "".join(linecache.getlines(found.line.file))))
 
 
 def behind(found: Finding) -> Behind | None:
@@ -96,93 +81,70 @@ def behind(found: Finding) -> Behind | None:
 def advice(found: Finding) -> str:
     """What to write instead, in one or two sentences."""
     holder, graph = found.holder, found.graph_bytes > 0 or found.history
-    if holder.kind == "nobody":
-        return (
-            "Look at what the lines below hand to: a library, a C extension, another thread. Or at a circle through"
-            " C++, which Python's collector does not see: a hook on a node (`grad_fn.register_hook`) that leads back to"
-            " what has the graph, or `backward(create_graph=True)`, after which `.grad` leads to the graph and the"
-            " graph to the parameter; use `torch.autograd.grad`, or set `.grad` to None when you are done."
-        )
-    if holder.kind == "building":
-        return "Work through the outputs one by one, and keep a number of each."
-    if holder.kind == "cycle" and not holder.name.startswith("ctx."):
-        return (
-            "Let one of the objects refer to the other by `weakref.ref`, or set the attribute to None when you are"
-            " done."
-        )
+    if holder.kind in ("nobody", "building"):
+        return says("advice", holder.kind)
     if holder.kind == "cycle":
-        return (
-            "Hand outputs and inputs to `ctx.save_for_backward`; an attribute of `ctx` that is the function's own"
-            " output closes a circle."
-        )
+        return says("advice", "ctx" if holder.name.startswith("ctx.") else "cycle")
     if found.error:
-        return (
-            "An exception keeps the variables of every function that it came through. Keep its text, `str(error)`, or"
-            " clear it with `traceback.clear_frames(error.__traceback__)`."
-        )
+        return says("advice", "error")
     if holder.tail[0] == "call":
-        return "Each call registers one hook more. Register it once, before the loop, or end it with `handle.remove()`."
-    if not graph or holder.library or holder.name.startswith(CACHE_OF):
+        return says("advice", "hook")
+    if holder.kind == "container" and any(text.startswith("`") for text in found.inside):
+        return says("advice", "object")
+    if not graph or _is_a_librarys(found) or holder.name.startswith(CACHE_OF):
         return _keep_less(found)
     if found.needed_later and holder.kind == "container":
         clear = f"del {holder.name}[:]" if holder.container == "list" else f"{holder.name}.clear()"
-        return (
-            "A backward pass some calls later needs them with their graph, so they may not be cut off here. Let go of"
-            f" them after it: `{clear}`."
-        )
+        return says("advice", "later", clear=clear)
     if not found.graph_bytes and not found.scalar and not found.nodes:
         return f"{_keep_less(found)} `.detach()` lets what is left of the graph go too."
-    better = _rewritten(found) if found.direct else ""
-    instead = f"Write `{better}`" if better else _cut(found)
+    cut = "item" if found.scalar and is_only_logged(found.holder, found.line) else "detach"
+    better = _rewritten(found, cut) if found.direct else ""
+    instead = f"Write `{better}`" if better else _cut(found, cut)
     if better and not found.scalar and found.rate.nbytes:
-        instead += ", which lets the graph go (the tensor itself stays as long as its holder)"
+        instead += _LETS_GO
     if not found.training:
         return f"{instead}, or run the loop under `torch.no_grad()`."
     return f"{instead}."
 
 
+def _is_a_librarys(found: Finding) -> bool:
+    """Whether a library's object keeps it by a line of its own, and not the user by one that adds to what it has."""
+    name = re.escape(found.holder.tail[1])
+    adds = re.compile(rf"\b{name}\b['\"\])]*(\.\w+\(|\[.*\]\s*=|\s*[-+*/|&@]?=[^=])")
+    return bool(found.holder.library) and (found.line is None or not adds.search(found.line.source))
+
+
 def _keep_less(found: Finding) -> str:
-    if found.holder.name.startswith(CACHE_OF):
-        return (
-            "Give the cache a `maxsize`, or take it away. It never finds a tensor again but the very same one: an equal"
-            " tensor is another key."
-        )
     holder = found.holder
-    if holder.lets_go:
-        return f"It is a library's: call `{holder.lets_go}` where a round of it ends, once you have read its result."
-    if holder.library:
-        return f"`{holder.library}` is a library's: look in its documentation for what bounds it, or makes it let go."
-    if found.holder.kind == "container":
-        bounded = {"list": ": `collections.deque(maxlen=...)` in place of the list", "Queue": ": `Queue(maxsize=...)`"}
-        return (
-            "Keep what you need of each, such as a number, or let old ones go"
-            f"{bounded.get(found.holder.container, '')}."
-        )
-    name = found.holder.name
-    if found.line is not None and re.search(r"(cat|stack)\(", found.line.source):
-        return f"It takes in more with every call. Keep the newest rows alone: `{name} = {name}[-size:]`."
-    return "Keep what you need of it, or let the old one go."
+    if holder.name.startswith(CACHE_OF):
+        return says("advice", "cache")
+    if _is_a_librarys(found):
+        kind = "lets_go" if holder.lets_go else "library"
+        return says("advice", kind, lets_go=holder.lets_go, library=holder.library)
+    if holder.kind == "container":
+        return says("advice", holder.container if holder.container in ("list", "Queue") else "container")
+    return says("advice", "takes_in" if found.takes_in else "variable", name=holder.name)
 
 
-def _cut(found: Finding) -> str:
-    inside = " and ".join(text if text.startswith("`") else f"`{text}` of each" for text in found.inside)
-    if found.scalar:
+def _cut(found: Finding, cut: str) -> str:
+    holder = found.holder
+    inside = " and ".join(
+        text if text.startswith("`") else f"`{text}` of each" for text in found.with_graph or found.inside
+    )
+    if cut == "item":
         return f"Keep the number of {inside}: `.item()`" if inside else "Keep the number: `.item()`"
-    several = re.fullmatch(r"(.*)\[\d+\]", found.holder.name)
-    if found.holder.kind == "variable" and several:
-        name = several[1]
-        return f"Cut the history between calls: `{name} = tuple(part.detach() for part in {name})`"
-    if found.holder.kind == "variable":
-        return f"Cut the history between calls: `{found.holder.name} = {found.holder.name}.detach()`"
-    what = inside or "each"
-    return f"Keep `.detach()` of {what}, which lets the graph go (the tensor itself stays as long as its holder)"
+    several = re.fullmatch(r"(.*)\[\d+\]", holder.name)
+    if holder.kind == "variable" and several:
+        return f"Cut the history between calls: `{several[1]} = tuple(part.detach() for part in {several[1]})`"
+    if holder.kind == "variable":
+        return f"Cut the history between calls: `{holder.name} = {holder.name}.detach()`"
+    return f"Keep `.detach()` of {inside or 'each'}{_LETS_GO}"
 
 
-def _rewritten(found: Finding) -> str:
+def _rewritten(found: Finding, cut: str) -> str:
     """The line that keeps, with the stored value cut off from its graph; "" where it is not one plain value."""
-    if found.line is None:
-        return ""
-    source = found.line.source
+    source = found.line.source if found.line is not None else ""
     try:
         tree = ast.parse(source)
     except SyntaxError:
@@ -201,13 +163,12 @@ def _rewritten(found: Finding) -> str:
     if isinstance(value, (ast.List, ast.Tuple)):  # losses += [loss]
         value = value.elts[0] if len(value.elts) == 1 else None
     operands = [one for one in _operands(value) if ast.unparse(one) != target]
-    cut = f".{'item' if found.scalar else 'detach'}()"
-    if len(operands) != 1 and value is not None:
-        return source.replace(ast.get_source_segment(source, value) or source, f"({ast.unparse(value)}){cut}")
+    if len(operands) != 1 and isinstance(value, ast.BinOp):
+        return source.replace(ast.get_source_segment(source, value) or source, f"({ast.unparse(value)}).{cut}()")
     if len(operands) != 1 or operands[0].end_col_offset is None:
         return ""
     end = len(source.encode()[: operands[0].end_col_offset].decode())
-    return f"{source[:end]}{cut}{source[end:]}"
+    return f"{source[:end]}.{cut}(){source[end:]}"
 
 
 def _operands(value: ast.expr | None) -> list[ast.expr]:

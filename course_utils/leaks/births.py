@@ -2,20 +2,19 @@
 
 import contextlib
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
-from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, user_site
 from course_utils.graph.references import living_tensors
-from course_utils.graph.storages import storages_of
 from course_utils.leaks.calls import Place
-from course_utils.leaks.joined import Joined, joins
 from course_utils.leaks.kept import Birth, Kept
-from course_utils.record.operations import OperationWatch
+from course_utils.leaks.numbers import Thread
+from course_utils.record.operations import OperationWatch, Run
 from course_utils.record.process import NEW_THREADS, UNCOMPILED
 from course_utils.record.storages import OLD, Listener, Recorder
 
@@ -26,6 +25,8 @@ call's until they are bound anew, and the batch of a call is made before it begi
 BEFORE = -1
 """The call of storages that are older than the watch."""
 
+_JOINS = (torch.ops.aten.cat.default, torch.ops.aten.stack.default)
+
 
 class Births:
     """Watches the operations of this thread and of those that start later, and what becomes of the storages they make.
@@ -34,39 +35,41 @@ class Births:
         call: the number of the call that is running or was the last.
         trained: for each call, how many calls had begun, itself included, when a backward pass first used what it had
             made; 0 where none did.
-        places: the places that calls came from, in order.
         place_of: for each call, the number of its place.
-        nodes_from: for each call, autograd's number of the first node that it recorded.
-        kept: what is kept, by line, device and place.
-        joined: tensors that took in more with every call, by the line that joined and the place.
-        after_backward: called as the first operation after a backward pass makes something; None where calls tell when
-            a round begins.
-        makes: called with the frame that runs as an operation makes something; None where a round begins otherwise.
+        totals: for each call, the bytes of all known storages that lived as it began.
     """
 
     def __init__(self) -> None:
-        self.after_backward: Callable[[], None] | None = None
-        self.makes: Callable[[Any], None] | None = None
+        self.after_backward: Callable[[], None] | None = None  # called before what comes after a backward pass
+        self.makes: Callable[[Any], None] | None = None  # called with the frame in which an operation makes something
         self._backward_ran = self._on = False
-        self.call = 0
-        self.trained = [0]
-        self.places: dict[Place, int] = {}
-        self.place_of = [-1]
-        self.nodes_from = [0]
-        self.kept: dict[tuple[Site, str, int], Kept] = {}
+        self.places: dict[Place, int] = {}  # the number of each place that calls came from
+        self.kept: dict[tuple[Site, str, int], Kept] = {}  # by line, device and place
         self._changed: dict[int, Kept] = {}
-        self.joined: dict[tuple[Site, int], Joined] = {}
+        self.alive_bytes = 0  # of all known storages that live now
+        self.recorder = Recorder(lines=True, listener=Listener(Birth, self._born, self._died))
+        self.live: dict[int, Birth] = self.recorder.live  # type: ignore[assignment]  # they are births
+        self._made: Birth | None = None
+        self._watchers = (self.recorder.watcher, self._descent)
+        self._modes: list[OperationWatch] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self.call = 0
+        self.trained, self.place_of, self.totals = [0], [-1], [0]
+        self._here, self._threads = threading.local(), list[Thread]()
         self._windows: deque[tuple[int, list[Birth]]] = deque([(0, [])])
         self._given = 0
-        self._recorder = Recorder(lines=True, listener=Listener(Birth, self._born, self._died))
-        self._watchers = (self._recorder.watcher, joins(self._recorder.live, self.place_of, self.joined))
-        self._modes: list[OperationWatch] = []
 
     def _born(self, birth: Birth, tensor: torch.Tensor) -> None:
-        birth.kept, birth.joined, birth.call = False, False, BEFORE
+        birth.kept = birth.joined = False
+        birth.came = birth.ancestor = birth.heir = None
+        birth.call = BEFORE
+        self.alive_bytes += birth.nbytes
         if not self._on:
             return
-        if birth.in_backward:
+        by_backward = birth.born_task >= 0
+        if by_backward:
             self._backward_ran = True
         elif self._backward_ran:
             self._backward_ran = False
@@ -77,24 +80,48 @@ class Births:
         if self.makes is not None:
             self.makes(sys._getframe(1))
         birth.call, window = self._windows[-1]
-        if birth.in_backward and not self.trained[birth.call]:
-            self.trained[birth.call] = 1
+        if by_backward:
+            self.trained[birth.call] = self.trained[birth.call] or 1
+        else:
+            self._made = birth
         window.append(birth)
 
+    def _descent(self, run: Run, func: Any, args: tuple, kwargs: dict) -> Any:
+        """Takes notice of what an operation makes a storage of."""
+        out = run(func, args, kwargs)
+        made, self._made = self._made, None
+        if made is not None:
+            joins = func in _JOINS
+            for tensor in _tensors_in(args):
+                for before in self.recorder.records(tensor):
+                    made.is_made_of(before)
+                    before.joined |= joins and before.kept
+        return out
+
     def _died(self, birth: Birth) -> None:
+        self.alive_bytes -= birth.nbytes
         if birth.call < 0:
             return
         in_backward = birth.died_task >= 0
-        if in_backward and not birth.in_backward and not self.trained[birth.call]:
+        if in_backward and birth.born_task < 0 and not self.trained[birth.call]:
             self.trained[birth.call] = self.call - birth.call + 1
-        kept = self.kept.get((birth.site, birth.device, self.place_of[birth.call])) if birth.kept else None
-        if kept is not None:
-            kept.remove(birth, in_backward, user_site(sys._getframe(1)))
-            self._changed[id(kept)] = kept
+        heir, birth.heir, birth.ancestor = birth.heir, None, None
+        if heir is not None:
+            heir.ancestor = None
+        if heir is not None and heir() is not None and not heir.kept:
+            if birth.kept:
+                self._kept_by(birth).remove(birth)
+            heir.inherit(birth)
+            if min(heir.by_call) <= self.call - YOUNG:
+                kept = self._kept_by(heir)
+                kept.takes_in = len(heir.by_call) > 1
+                kept.add(heir)
+        elif birth.kept:
+            self._kept_by(birth).give_back(birth, in_backward, user_site(sys._getframe(1)))
 
     def start(self) -> None:
         """Begins to watch. Every tensor that has a Python object counts as older."""
-        self._recorder.know(living_tensors())
+        self.recorder.know(living_tensors())
         UNCOMPILED.add(self)
         NEW_THREADS.add(self.in_thread)
         self._modes = [OperationWatch.enter(*self._watchers)]
@@ -108,9 +135,7 @@ class Births:
             yield
 
     def stop(self) -> None:
-        """Ends watching. What has been counted stays; deaths go on being counted. Asked again at the end of the block,
-        where it was an operation that ended it.
-        """
+        """Ends watching; deaths go on being counted. Asked again at the block's end, where an operation ended it."""
         NEW_THREADS.remove(self.in_thread)
         UNCOMPILED.remove(self)
         for mode in self._modes:
@@ -118,27 +143,25 @@ class Births:
 
     def begin_anew(self) -> None:
         """Forgets what was counted, and counts calls from 0: another way than before tells when a round begins."""
-        for birth in list(self._recorder.live.values()):
-            birth.call, birth.kept = BEFORE, False  # type: ignore[attr-defined]  # they are births
-        self.call = 0
-        for counted in (self.trained, self.place_of, self.nodes_from):
-            del counted[1:]
-        for counts in (self.kept, self.joined, self._changed, self.places):
+        for birth in list(self.live.values()):
+            birth.call, birth.kept = BEFORE, False
+        for counts in (self.kept, self._changed, self.places):
             counts.clear()
-        self._windows.clear()
-        self._windows.append((0, []))
+        self._begin()
 
     def next_call(self, place: Place, args: tuple = ()) -> None:
-        """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on.
-
-        Args:
-            place: where it comes from.
-            args: what the model is called with. It belongs to this call, and so does what was made after it.
+        """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on. What the model is called with
+        belongs to this call, and so does what was made after it.
         """
         self.call += 1
         self.trained.append(0)
         self.place_of.append(self.places.setdefault(place, len(self.places)))
-        self.nodes_from.append(sequence_number())
+        here = vars(self._here).setdefault("thread", Thread())
+        here.call_begins(self.call)
+        self._threads.append(here)
+        for change in self.recorder.changes():  # a storage got another size
+            self.alive_bytes += change.delta
+        self.totals.append(self.alive_bytes)
         while self._windows and self._windows[0][0] <= self.call - YOUNG:
             _, window = self._windows.popleft()
             for birth in window:
@@ -152,16 +175,15 @@ class Births:
         self._given = len(batch)
 
     def _made_for(self, args: tuple) -> list[Birth]:
-        """Takes the call's own batch, and what was made after it, out of the last call's births.
-
-        Batches that were made several at once belong to the first call after; those made before any call, to none.
+        """Takes the call's own batch, and what was made after it, out of the last call's births. Batches that were made
+        several at once belong to the first call after; those made before any call, to none.
         """
         window = self._windows[-1][1] if self._windows else []
-        given = {id(storage) for arg in args if type(arg) is torch.Tensor for storage in storages_of(arg)}
+        given = {record.key for tensor in _tensors_in(args) for record in self.recorder.records(tensor)}
         first = next(
             (place for place in range(self._given, len(window)) if window[place].key in given and window[place]()), None
         )
-        if first is None or self.call == 1 or any(birth.in_backward for birth in window[first:]):
+        if first is None or self.call == 1 or any(birth.born_task >= 0 for birth in window[first:]):
             return []
         batch = window[first:]
         del window[first:]
@@ -169,9 +191,22 @@ class Births:
             birth.call = self.call
         return batch
 
-    def alive_bytes(self) -> int:
-        """Bytes of all storages that live and are known."""
-        return sum(birth.nbytes for birth in list(self._recorder.live.values()))
+    def thread_of(self, tensor: torch.Tensor) -> Thread:
+        """Where a tensor was made; the thread of the first call where that is not known."""
+        calls = [record.call for record in self.recorder.records(tensor)]
+        return self.thread_of_call(max(calls, default=0))
+
+    def thread_of_call(self, call: int) -> Thread:
+        """Where a call began; the thread of the first one for what was made before any."""
+        return self._threads[max(call, 1) - 1]
+
+    def young_of(self, kept: Kept) -> Counter[int]:
+        """Bytes that live and are too young to be counted with what one line has left behind, by call."""
+        young: Counter[int] = Counter()
+        for birth in (birth for _, window in self._windows for birth in window if birth() is not None):
+            if birth.site == kept.site and self.place_of[birth.call] == kept.place and not birth.kept:
+                young[birth.call] += birth.nbytes
+        return young
 
     def _kept_by(self, birth: Birth) -> Kept:
         key = (birth.site, birth.device, self.place_of[birth.call])
@@ -180,3 +215,12 @@ class Births:
             found = self.kept[key] = Kept(birth.site, key[-1])
         self._changed[id(found)] = found
         return found
+
+
+def _tensors_in(args: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The plain tensors of an operation's arguments, and those in a list of them."""
+    for arg in args:
+        if isinstance(arg, torch.Tensor):
+            yield arg
+        elif type(arg) in (list, tuple):
+            yield from (item for item in arg if isinstance(item, torch.Tensor))

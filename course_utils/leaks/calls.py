@@ -36,16 +36,12 @@ class Calls:
     begins when a module is called that was called already since the last one began, or one that was made since then, of
     the same class; or that is called after a backward pass. Recomputation during a backward pass is no call, and
     neither is a module without parameters, such as a loss.
-
-    Args:
-        begins: called as a call begins, with the module, its positional arguments and the place.
-        backward_ran: whether a backward pass has run since the last one began.
     """
 
     def __init__(
         self, begins: Callable[[torch.nn.Module, tuple, Place], None], backward_ran: Callable[[], bool]
     ) -> None:
-        self._begins, self._backward_ran = begins, backward_ran
+        self._begins, self._backward_ran = begins, backward_ran  # since the last call began
         self._here = _InThread()
         self._has_parameters: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDictionary()
         self._rounds = 0

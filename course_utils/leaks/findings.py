@@ -8,132 +8,96 @@ from course_utils.base.user_code import NOWHERE, Site
 from course_utils.draw.lines import plot_lines
 from course_utils.draw.page import Drawing
 from course_utils.holders.holder import Holder
-from course_utils.leaks.card import report_html
 from course_utils.leaks.nodes import NODE_BYTES
 from course_utils.leaks.process import ProcessGrowth
 from course_utils.leaks.verdict import Rate
-from course_utils.leaks.words import report_text
+from course_utils.leaks.words import report_html, report_text
 
 
 @dataclass(frozen=True)
 class Made:
-    """What one line makes that stays.
-
-    Attributes:
-        site: the line.
-        bytes_per_call: what it leaves behind a call, of what this holder keeps.
-    """
+    """A line, and the bytes of what it made: of what a holder keeps, those of a call."""
 
     site: Site
-    bytes_per_call: int
+    nbytes: int
 
 
 @dataclass(frozen=True)
 class Grown:
-    """The calls over which something grew.
-
-    Attributes:
-        first: the first of them.
-        last: the last of them.
-        peak: bytes in all, at most.
-        goes_on: it has not been given back.
-        times: how often it was given back.
-        given_back_at: the user's line that was running when it was.
-    """
+    """The calls over which something grew."""
 
     first: int
     last: int
-    peak: int
-    goes_on: bool
-    times: int = 0
-    given_back_at: Site = NOWHERE
+    peak: int  # bytes in all, at most
+    goes_on: bool  # it has not been given back
+    times: int = 0  # how often it was given back
+    given_back_at: Site = NOWHERE  # the user's line that was running when it was
+
+
+@dataclass(frozen=True)
+class Grew:
+    """How the bytes alive grew from one call to another, whatever made them."""
+
+    nbytes: int
+    first: int
+    last: int
+    named: int  # how much of it is told of by name
+    rest: tuple[Made, ...] = ()  # the lines that made most of what is not
+
+    @property
+    def all_named(self) -> bool:
+        """Whether nothing of note is missing."""
+        return self.named >= 0.9 * self.nbytes
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that keeps more with every call.
+    """Something that keeps more with every call."""
 
-    Attributes:
-        holder: who keeps it.
-        line: the line that puts it there; None where the source does not show it.
-        made: the lines that made it, the greatest share first.
-        rate: bytes a call.
-        graph_bytes: bytes a call of ``rate`` that a recorded graph keeps.
-        saved: what operations saved, as "Addmm (mat1) f32[64, 128]", and bytes a call, the greatest first.
-        training: it grows in calls that a backward pass follows.
-        scalar: the holder has tensors of one element in its hands.
-        direct: the tensors are themselves in the holder, not inside of what is in it.
-        inside: where they lie in each thing in the holder otherwise: ``.log_prob``, ``["loss"]``.
-        error: exceptions keep them, by their tracebacks.
-        history: the holder's tensors have a history, even if backward has freed what that had saved.
-        series: bytes kept when each call began: (call, bytes).
-        nodes: nodes of graphs a call that stay with it.
-        needed_later: a backward pass that comes some calls later needs it.
-        joined: it is one tensor that takes in more.
-        grown: the calls over which it grew.
-    """
-
-    holder: Holder
-    line: Site | None
-    made: tuple[Made, ...]
-    rate: Rate
-    graph_bytes: int
-    saved: tuple[tuple[str, int], ...]
-    training: bool
-    scalar: bool
-    direct: bool = False
-    inside: tuple[str, ...] = ()
-    error: bool = False
-    history: bool = False
-    series: tuple[tuple[int, int], ...] = ()
-    nodes: int = 0
-    needed_later: bool = False
-    joined: bool = False
-    grown: Grown | None = None
+    holder: Holder  # who keeps it
+    line: Site | None  # the line that puts it there; None where the source does not show it
+    made: tuple[Made, ...]  # the lines that made it, the greatest share first
+    rate: Rate  # bytes a call
+    graph_bytes: int  # of ``rate``, what a recorded graph keeps
+    saved: tuple[tuple[str, int], ...]  # what operations saved, "Addmm (mat1) f32[64, 128]", and its bytes a call
+    training: bool  # it grows in calls that a backward pass follows
+    scalar: bool  # the holder has tensors of one element in its hands
+    direct: bool = False  # the tensors are themselves in the holder, not inside of what is in it
+    inside: tuple[str, ...] = ()  # where they lie in each thing in the holder otherwise: ``.log_prob``, ``["loss"]``
+    with_graph: tuple[str, ...] = ()  # of these, where what has a graph lies
+    error: bool = False  # exceptions keep them, by their tracebacks
+    history: bool = False  # they have a history, even if backward has freed what that had saved
+    series: tuple[tuple[int, int], ...] = ()  # bytes kept when each call began: (call, bytes)
+    every: int = 1  # one call in so many leaves something behind
+    nodes: int = 0  # nodes of graphs that stay with it, of each such call
+    needed_later: bool = False  # a backward pass that came some calls later needed it
+    goes_back: bool = False  # the graph leads on to those of earlier calls
+    takes_in: bool = False  # it is one tensor that takes in more
+    also: tuple[tuple[str, Site], ...] = ()  # names and lines of what only leads there, and is mended with it
+    grown: Grown | None = None  # the calls over which it grew
 
     @property
     def host_bytes(self) -> int:
         """Bytes a call with those of nodes that hold nothing, each at ``NODE_BYTES``."""
-        return self.rate.nbytes + (0 if self.graph_bytes else NODE_BYTES * self.nodes)
-
-    @property
-    def given_back(self) -> bool:
-        """It was given back, whether or not it grew anew."""
-        return self.grown is not None and (self.grown.times > 0 or not self.grown.goes_on)
+        return self.rate.nbytes + (0 if self.graph_bytes else NODE_BYTES * self.nodes // self.every)
 
 
 @dataclass(frozen=True)
 class Quiet:
-    """Something that was kept and is no leak.
+    """Something that was kept and is no leak."""
 
-    Attributes:
-        holder: who keeps it, ``NOBODY`` where nobody was looked for.
-        sites: the lines that made it.
-        why: in words.
-        nbytes: bytes kept at the end.
-        grown: the calls over which it grew, where it was given back.
-        line: the line that keeps it, where it grew and was given back.
-    """
-
-    holder: Holder
-    sites: tuple[Site, ...]
-    why: str
-    nbytes: int
-    grown: Grown | None = None
-    line: Site | None = None
+    holder: Holder  # ``NOBODY`` where nobody was looked for
+    site: Site  # the line that made it
+    why: str  # in words
+    nbytes: int  # kept at the end
+    grown: Grown | None = None  # the calls over which it grew, where it was given back
+    line: Site | None = None  # the line that kept it then
 
 
 @dataclass(frozen=True)
 class Part:
-    """Training, or evaluation.
-
-    Attributes:
-        name: "training" or "evaluation".
-        calls: how many calls of it there were.
-        verdict: "steady", "bounded", "growing", or "too few calls".
-        rate: bytes a call that all findings keep together; None unless growing.
-        findings: what grows.
-        quiet: what does not, though something stays.
+    """Training, or evaluation: its calls, a verdict ("steady", "bounded", "growing", "too few calls"), and, where it is
+    growing, the bytes a call that all its findings keep together.
     """
 
     name: str
@@ -141,7 +105,7 @@ class Part:
     verdict: str
     rate: Rate | None
     findings: tuple[Finding, ...] = ()
-    quiet: tuple[Quiet, ...] = ()
+    quiet: tuple[Quiet, ...] = ()  # what stays and does not grow
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,9 +121,10 @@ class GrowthReport:
         allocated_bytes: what the CUDA allocator says beside it; None without CUDA.
         limit_bytes: the memory that can fill up; None where no limit is known.
         unwatched: what happened that the watch could not see, in words.
-        totals: bytes kept by what outlived its call: (call, bytes) where they changed.
-        rounds_at: where a round of the user's loop begins, where neither calls nor gradients tell.
-        process: how the process itself grew, where tensors do not explain it.
+        totals: bytes of all known tensors as each call began.
+        grew: how these grew; None where they did not go on growing.
+        process: how the process grew, where tensors do not explain it.
+        rounds_at: where a round of a loop begins, where neither calls nor gradients tell.
     """
 
     calls: int
@@ -170,7 +135,8 @@ class GrowthReport:
     allocated_bytes: int | None
     limit_bytes: int | None
     unwatched: tuple[str, ...] = ()
-    totals: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    totals: tuple[int, ...] = field(default=(), repr=False)
+    grew: Grew | None = None
     process: ProcessGrowth | None = None
     rounds_at: Site | None = None
 
@@ -178,30 +144,22 @@ class GrowthReport:
     def verdict(self) -> str:
         """ "growing" if training or evaluation grows; else "bounded", "steady" or "too few calls"."""
         verdicts = (self.training.verdict, self.evaluation.verdict)
-        for verdict in ("growing", "bounded", "steady"):
-            if verdict in verdicts:
-                return verdict
-        return "too few calls"
+        return next((one for one in ("growing", "bounded", "steady") if one in verdicts), "too few calls")
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Everything that grows, the most bytes a call first."""
         return tuple(sorted(self.training.findings + self.evaluation.findings, key=lambda found: -found.host_bytes))
 
-    @property
-    def chains(self) -> tuple[Finding, ...]:
-        """Of ``findings``, variables whose graph grows by nodes alone."""
-        return tuple(found for found in self.findings if not found.rate.nbytes)
-
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, for JSON."""
         return {"verdict": self.verdict, **asdict(self)}
 
     def calls_until_full(self, part: Part) -> int | None:
-        """How many more calls of a part the memory has room for.
+        """How many more calls the memory has room for.
 
         Args:
-            part: ``report.training`` or ``report.evaluation``.
+            part: of those calls, ``report.training`` or ``report.evaluation``.
 
         Returns:
             A number of calls, at least 0; None where nothing grows or no limit is known.
@@ -219,11 +177,13 @@ class GrowthReport:
         Raises:
             ValueError: no call was seen.
         """
-        calls = list(range(1, self.calls + 1))
-        lines = {"all that outlives its call": _filled(self.totals, calls)}
+        lines = {"all tensors": list(self.totals)}
         for found in self.findings[:5]:
-            lines[found.holder.name or "not found"] = _filled(found.series, calls)
-        return plot_lines(lines, x="call", y="bytes kept", title=f"Memory from call to call: {self.verdict}")
+            known, values = dict(found.series), [0]
+            for call in range(1, self.calls + 1):
+                values.append(known.get(call, values[-1]))
+            lines[found.holder.name or "not found"] = values[1:]
+        return plot_lines(lines, x="call", y="bytes alive", title=f"Memory from call to call: {self.verdict}")
 
     def __str__(self) -> str:
         return report_text(self)
@@ -232,12 +192,3 @@ class GrowthReport:
 
     def _repr_html_(self) -> str:
         return report_html(self)
-
-
-def _filled(changes: tuple[tuple[int, int], ...], calls: list[int]) -> list[int]:
-    """The bytes at every call, from those at the calls where they changed."""
-    values: list[int] = []
-    known = dict(changes)
-    for call in calls:
-        values.append(known.get(call, values[-1] if values else 0))
-    return values

@@ -2,8 +2,11 @@
 that grew (``Stretch``).
 """
 
+import math
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Optional
 
 from course_utils.base.user_code import NOWHERE, Site
 from course_utils.record.storages import Storage
@@ -14,104 +17,111 @@ _MOST_STRETCHES = 32
 class Birth(Storage):
     """A storage that is watched, and the call that it came from.
 
-    Attributes:
-        call: the call during or after which it was made; ``BEFORE`` for one older than the watch.
-        kept: it has outlived its calls.
-        joined: it was joined into another tensor; see ``Joined``.
+    What is made anew of itself in every call is one thing: ``bank = torch.cat([bank, batch])``, a metric that copies
+    its lists. A storage that the same line made of one from an earlier call is that one's heir, and when that one dies,
+    it takes over its bytes with the calls that they came from.
     """
 
-    __slots__ = ("call", "joined", "kept")
+    __slots__ = ("ancestor", "call", "came", "heir", "joined", "kept")
 
-    call: int
-    kept: bool
-    joined: bool
+    call: int  # during or after which it was made; ``BEFORE`` for one older than the watch
+    came: dict[int, int] | None  # its bytes by the call that they came from, where that is not its own alone
+    ancestor: Optional["Birth"]  # the storage that it was made of
+    heir: Optional["Birth"]  # the storage that was made of it
+    kept: bool  # it has outlived its calls
+    joined: bool  # into another tensor, as at the end of an evaluation
 
     @property
-    def in_backward(self) -> bool:
-        """It was made by a backward pass."""
-        return self.born_task >= 0
+    def by_call(self) -> dict[int, int]:
+        """Its bytes by the call that they came from."""
+        return self.came if self.came is not None else {self.call: self.nbytes}
+
+    def is_made_of(self, before: Optional["Birth"]) -> None:
+        """Makes it the heir of what an operation made it of, where the same line made that in a call before. What lies
+        between the two, in the same call, is passed over.
+        """
+        if before is not None and before.call == self.call:
+            before = before.ancestor
+        if before is None or before.call < 1 or before.site != self.site:
+            return
+        other = before.heir
+        if other is None or other() is None or other.nbytes <= self.nbytes:
+            before.heir, self.ancestor = self, before
+
+    def inherit(self, before: "Birth") -> None:
+        """Takes over the bytes of one that dies; where it is smaller, those that came last."""
+        self.came = before.by_call
+        more = self.nbytes - before.nbytes
+        if more > 0:
+            self.came[self.call] = self.came.get(self.call, 0) + more
+        for call in sorted(self.came) if more < 0 else ():
+            gone = min(-more, self.came[call])
+            more += gone
+            self.came[call] -= gone
+            if not self.came[call]:
+                del self.came[call]
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Calls over which what one line leaves behind grew, up to the most of it.
+    """Calls over which what one line leaves behind grew, up to the most of it."""
 
-    Attributes:
-        values: bytes that each call left behind, by call.
-        peak: bytes in all, at most.
-        goes_on: it has not been given back.
-        until: the call before which it was given back; 0 where no call has begun since.
-        by_backward: a backward pass gave it back.
-        gathered: it was joined into one tensor.
-        given_back_at: the user's line that was running when it was given back.
-    """
-
-    values: dict[int, int]
-    peak: int
-    goes_on: bool = True
-    until: int = 0
-    by_backward: bool = False
-    gathered: bool = False
-    given_back_at: Site = NOWHERE
+    values: dict[int, int]  # bytes that each call left behind, by call
+    peak: int  # bytes in all, at most
+    goes_on: bool = True  # it has not been given back
+    until: int = 0  # the call before which it was given back; 0 where no call has begun since
+    by_backward: bool = False  # a backward pass gave it back
+    gathered: bool = False  # it was joined into one tensor
+    given_back_at: Site = NOWHERE  # the user's line that was running when it was given back
 
 
 class Kept:
-    """What is kept of the storages that one line makes on one device, in calls from one place.
-
-    Attributes:
-        site: the line.
-        place: the number of the place, see ``Calls``.
-        births: living kept storages by the call that made them, and by the ``id`` of their birth.
-        alive: their bytes by the same.
-        total: their bytes in all.
-        history: (call, total) whenever a call began with another total; thinned out when it grows long.
-        ended: the stretches that were given back, the latest ones.
-        looked_at: bytes by the call that made them, when their holders were last found.
-        next_search: the number of calls with living storages at which it is time to look for the holder.
-    """
+    """What is kept of the storages that one line makes on one device, in calls from one place."""
 
     def __init__(self, site: Site, place: int) -> None:
         self.site, self.place = site, place
-        self.births: dict[int, dict[int, Birth]] = {}
-        self.alive: dict[int, int] = {}
+        self.births: dict[int, Birth] = {}  # by the ``id`` of each, the oldest first
+        self.alive: Counter[int] = Counter()  # bytes by the call that they came from
         self.total = 0
-        self.history: list[tuple[int, int]] = []
-        self.ended: list[Stretch] = []
-        self.looked_at: dict[int, int] = {}
-        self.next_search = 6
+        self.history: list[tuple[int, int]] = []  # (call, total) where it changed; thinned out when it grows long
+        self.ended: list[Stretch] = []  # those that were given back, the latest ones
+        self.takes_in = False  # one storage takes in more with every call
+        self.looked_at: dict[int, int] = {}  # bytes by call, when holders were last found
+        self.next_search = 6  # so many calls with living storages, and it is time to look for the holder
         self._peak_calls = self._peak = 0
-        self._gone: list[tuple[int, int]] = []  # since the peak: (call of the birth, bytes)
-        self._by_backward = self._gathered = False
-        self._given_back_at = NOWHERE
+        self._gone: Counter[int] = Counter()  # since the peak: bytes by call
+        self._last = NOWHERE, False, False  # what was given back last: where, by a backward pass, joined before
 
     def add(self, birth: Birth) -> None:
         """Counts a storage that has become old."""
         birth.kept = True
-        self.births.setdefault(birth.call, {})[id(birth)] = birth
-        self.alive[birth.call] = self.alive.get(birth.call, 0) + birth.nbytes
+        self.births[id(birth)] = birth
+        self.alive.update(birth.by_call)
         self.total += birth.nbytes
         self._peak_calls = max(self._peak_calls, len(self.alive))
 
-    def remove(self, birth: Birth, in_backward: bool, running: Site) -> None:
-        """Counts the death of one, while a line of the user's was running."""
-        group = self.births.get(birth.call)
-        if group is None or group.pop(id(birth), None) is None:
-            return
-        self.alive[birth.call] -= birth.nbytes
+    def remove(self, birth: Birth) -> None:
+        """Counts it no longer."""
+        birth.kept = False
+        del self.births[id(birth)]
         self.total -= birth.nbytes
-        self._by_backward, self._gathered, self._given_back_at = in_backward, birth.joined, running
-        self._gone.append((birth.call, birth.nbytes))
-        if not group:
-            self.births.pop(birth.call, None)
-            self.alive.pop(birth.call, None)
+        for call, nbytes in birth.by_call.items():
+            self.alive[call] -= nbytes
+            if self.alive[call] <= 0:
+                del self.alive[call]
+
+    def give_back(self, birth: Birth, in_backward: bool, running: Site) -> None:
+        """Counts the death of one, while a line of the user's was running."""
+        self.remove(birth)
+        self._last = running, in_backward, birth.joined
+        self._gone.update(birth.by_call)
 
     def note(self, call: int) -> None:
         """Notes the total as a call begins, and whether most of it was given back since the last one."""
         stretch = self.stretch()
         if not stretch.goes_on:
             if self._peak_calls >= 3:
-                self.ended.append(replace(stretch, until=call))
-                del self.ended[:-_MOST_STRETCHES]
+                self.ended = [*self.ended[1 - _MOST_STRETCHES :], replace(stretch, until=call)]
             self._peak_calls, self._peak = len(self.alive), 0
         if self.total >= self._peak:
             self._peak = self.total
@@ -125,17 +135,10 @@ class Kept:
         """What has grown since most was given back last, or up to now; it ends where most of its calls are gone."""
         if self.alive and len(self.alive) * 3 >= self._peak_calls:
             return Stretch(dict(self.alive), self.total)
-        values = Counter(self.alive)
-        for call, nbytes in self._gone:
-            values[call] += nbytes
-        at, by_backward = self._given_back_at, self._by_backward
-        return Stretch(dict(sorted(values.items())), sum(values.values()), False, 0, by_backward, self._gathered, at)
+        values, (at, by_backward, joined) = self.alive + self._gone, self._last
+        return Stretch(dict(sorted(values.items())), values.total(), False, 0, by_backward, joined, at)
 
     def total_at(self, call: int) -> int:
         """The bytes kept when a call began."""
-        total = 0
-        for when, value in self.history:
-            if when > call:
-                break
-            total = value
-        return total
+        at = bisect_right(self.history, (call, math.inf))
+        return self.history[at - 1][1] if at else 0

@@ -7,19 +7,24 @@ them: ``total += loss``. A recurrent state, and all that is computed from it, le
 earlier call began, is part of the graph of a later call.
 """
 
+import itertools
 import statistics
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import sys
+import weakref
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from course_utils.graph.recorded import is_node, saved_slots
+from course_utils.base.user_code import NOWHERE, Site, user_site
+from course_utils.graph.recorded import Slot, is_node, saved_slots
 from course_utils.holders.holder import Holder, Link
 from course_utils.holders.search import Path, Search
 from course_utils.holders.ways import link_of
+from course_utils.leaks.births import Births
+from course_utils.leaks.numbers import Thread
 
 NODE_BYTES = 700
 """What a node takes of host memory, with the tensor that it made, without what it saved: 640 to 980 bytes were measured
@@ -28,82 +33,169 @@ with linear, convolutional and attention layers and with plain arithmetic."""
 LEAST_CALLS = 11
 """A graph that leads to so many calls, which backward has gone through, is no graph of this call any more."""
 
-_FIRST, _GAP, _MOST_NODES, _MOST_NAMES = 12, 4, 30_000, 2000
+_FIRST, _GAP, _MOST_NAMES = 12, 4, 2000
+
+Name = tuple[int, str, int]
+"""What tells a node from all others: its thread, its kind, its number in the thread."""
+
+Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Chain:
-    """A variable whose graph led back to so many calls.
+class Way(Link):
+    """How a holder keeps a storage, and what there is of graphs on the way."""
 
-    Attributes:
-        link: the variable, and how it leads there.
-        counts: nodes of each call, by call.
-        goes_on: it did so when nodes were counted last.
-        leads_to: keys of the holders whose graphs are part of it.
-    """
+    goes_back: bool = False  # what the holder has in its hands leads on to nodes that earlier calls recorded
+    used: bool = False  # a backward pass has gone through it
+
+
+class _Mark:
+    """Dies with the node that it is tied to."""
+
+
+@dataclass
+class Chain:
+    """A variable whose graph leads back to many calls."""
 
     link: Link
-    counts: Mapping[int, int]
-    goes_on: bool
-    leads_to: frozenset[tuple[str, ...]]
+    thread: Thread  # where the nodes were recorded
+    roots: list[Name] = field(default_factory=list)  # the nodes that it has led to directly, at each count
+    counts: dict[int, int] = field(default_factory=dict)  # nodes of each call, by call
+    leads_to: frozenset[Key] = frozenset()  # keys of the holders whose graphs are part of it
+    until: int = 0  # the call during which it was given back; 0 while it is not
+    given_back_at: Site = NOWHERE  # the line of the user's that was running when it was
+    times: int = 0  # how often that happened
+    mark: Any = field(default=None, repr=False)
 
     @property
     def rate(self) -> int:
         """Nodes a call."""
         return round(statistics.median(self.counts.values()))
 
+    def goes_on(self, held: "_Held", leads_to: frozenset[Key], births: Births) -> None:
+        """Takes over what a count has found, and waits for the end: what is tied to a node dies with it."""
+        self.link, self.thread, self.counts = held.link, held.thread, held.counts
+        self.leads_to = leads_to if self.until else self.leads_to | leads_to
+        self.until, self.given_back_at = 0, NOWHERE
+        self.roots.append(_name(held.thread, held.root))
+        mark, me = _Mark(), weakref.ref(self)
+
+        def ended(_: object) -> None:
+            chain = me()
+            if chain is not None and not chain.until:
+                chain.end(births, user_site(sys._getframe(1)))
+
+        held.root.metadata.setdefault(__name__, []).append(mark)
+        self.mark = weakref.ref(mark, ended)
+
+    def end(self, births: Births, site: Site) -> None:
+        """It is given back now; the calls since the last count added as much as the others."""
+        self.until, self.given_back_at, self.times = births.call, site, self.times + 1
+        calls, place_of = sorted(self.counts), births.place_of
+        every = min(after - before for before, after in itertools.pairwise(calls))
+        since = range(calls[-1] + every, births.call + 1, every)
+        more = [call for call in since if place_of[call] == place_of[calls[-1]]]
+        self.counts |= dict.fromkeys(more, self.rate)
+
+
+@dataclass
+class _Held:
+    """A variable that holds something with a history, and the nodes behind it that a count looked at."""
+
+    link: Link
+    thread: Thread
+    root: Any
+    nodes: Mapping[Any, None]
+    counts: dict[int, int]
+
 
 class Nodes:
-    """Counts the nodes behind the user's variables at a few calls, ever further apart, up to a limit. Nothing is kept
-    alive.
-
-    Attributes:
-        next_count: the call at which it is time to count again.
-        chains: what led furthest back, by the holder's key.
+    """Counts the nodes behind the user's variables at a few calls, ever further apart: each time those that are new.
+    Nothing is kept alive.
     """
 
-    def __init__(self) -> None:
-        self.next_count = _FIRST
-        self.chains: dict[tuple[str, ...], Chain] = {}
-        self._carried: dict[tuple[str, int], Holder] = {}
+    def __init__(self, births: Births) -> None:
+        self._births = births
+        self.next_count = _FIRST  # the call at which it is time to count again
+        self.chains: dict[Key, Chain] = {}  # what led furthest back, by the holder's key
+        self._carried: dict[Name, Holder] = {}
 
-    def count(self, call: int, nodes_from: Sequence[int], trained: Sequence[int], looking: Search) -> None:
-        """Counts, as a call begins, the nodes behind every variable that holds something with a history.
+    def is_due(self, call: int) -> bool:
+        """Whether it is time to count before a call: any living tensor leads to nodes of calls before its own."""
+        if call < self.next_count:
+            return False
+        self.next_count = call + _GAP
+        return bool(self.chains) or any(map(self._goes_back, self._births.recorder.living_tensors()))
 
-        Args:
-            call: the call's number.
-            nodes_from: for each call, autograd's number of the first node that it recorded.
-            trained: for each call, how many had begun when a backward pass came; 0 where none did.
-            looking: a search that has been run.
+    def _goes_back(self, tensor: torch.Tensor) -> bool:
+        if tensor.grad_fn is None:
+            return False
+        thread = self._births.thread_of(tensor)
+        first = thread.first_of(thread.call_of(tensor.grad_fn._sequence_nr()))
+        return _leads_before(thread, _history(tensor.grad_fn, first), first)
+
+    def count(self, call: int, looking: Search) -> None:
+        """Counts, before a call, the nodes behind every variable that a search has found to hold something with a
+        history.
         """
-        self.next_count = call + max(_GAP, call // 3)
-        found: dict[tuple[str, ...], tuple[Link, Any]] = {}
+        # The next loop may do the same, and be over before long.
+        soon = any(chain.until for chain in self.chains.values())
+        self.next_count = call + (LEAST_CALLS + 2 if soon else max(_GAP, call // 3))
+        found: dict[Key, _Held] = {}
         for path in looking.with_history():
             link = link_of(path)
-            if link.holder.kind == "variable":
-                found.setdefault(link.holder.key, (link, path.things[-1].grad_fn))
-        for key in self.chains.keys() - found.keys():
-            self.chains[key] = Chain(**{**vars(self.chains[key]), "goes_on": False})
-        for place, (key, (link, root)) in enumerate(found.items()):
-            nodes = _history(root)
-            calls = Counter(bisect_right(nodes_from, node._sequence_nr()) - 1 for node in nodes)
-            counts = {at: calls[at] for at in sorted(calls) if 0 < at < call}
-            known = self.chains.get(key)
-            # Of a graph over many calls, that one backward pass has gone through at last, nothing is left but the end.
-            waited = [trained[at] for at in counts if trained[at]]
-            at_once = bool(waited) and statistics.median(waited) <= 2
-            if len(counts) < LEAST_CALLS or not at_once or not _is_freed(nodes, nodes_from, sorted(counts)):
-                if known is not None:
-                    self.chains[key] = Chain(known.link, known.counts, False, known.leads_to)
+            if link.holder.kind == "variable" and link.holder.key not in found:
+                found[link.holder.key] = self._held(link, path.things[-1], call)
+        for key, held in found.items():
+            if len(held.counts) < LEAST_CALLS or not self._at_once(held) or not _is_freed(held, call):
                 continue
-            # Of two names for one tensor, the first counts.
-            leads_to = (
-                other
-                for before, (other, (_, node)) in enumerate(found.items())
-                if node in nodes and (node is not root or before < place)
-            )
-            if known is None or len(known.counts) <= len(counts):
-                self.chains[key] = Chain(link, counts, True, frozenset(leads_to))
+            names = self._names(held)
+            same = [one for other, one in self.chains.items() if other not in found and not one.until]
+            known = self.chains.get(key) or next((one for one in same if one.roots[-1] in names), None)  # or renamed
+            chain = known or self.chains.setdefault(key, Chain(held.link, held.thread))
+            if chain.counts and not chain.until and chain.roots[-1] not in names:
+                chain.end(self._births, NOWHERE)
+            if len(chain.counts) <= len(held.counts):
+                leads_to = frozenset(other for other in found if self._leads_to(key, other, found))
+                chain.goes_on(held, leads_to, self._births)
+
+    def _held(self, link: Link, tensor: torch.Tensor, call: int) -> _Held:
+        thread, known = self._births.thread_of(tensor), self.chains.get(link.holder.key)
+        former = known.roots[-1] if known is not None and not known.until and known.thread is thread else None
+        # What lies behind the former root was counted then.
+        first = former[2] if former is not None else thread.first_of(1)
+        nodes = _history(tensor.grad_fn, first)
+        counts = Counter(thread.call_of(node._sequence_nr()) for node in nodes)
+        if known is not None and former is not None and any(_name(thread, node) == former for node in nodes):
+            counts[thread.call_of(first)] -= 1
+            counts += Counter(known.counts)
+        counted = {at: counts[at] for at in sorted(counts) if 0 < at < call}
+        return _Held(link, thread, tensor.grad_fn, nodes, counted)
+
+    def _at_once(self, held: _Held) -> bool:
+        """Whether backward came at once. Of a graph over many calls, that one pass has gone through at last, nothing is
+        left but the end.
+        """
+        waited = [delay for at in held.counts if (delay := self._births.trained[at])]
+        return bool(waited) and statistics.median(waited) <= 2
+
+    def _names(self, held: _Held) -> set[Name]:
+        return {_name(held.thread, node) for node in held.nodes}
+
+    def _leads_to(self, key: Key, other: Key, found: Mapping[Key, _Held]) -> bool:
+        """Whether the graph of one variable leads to that of another: to what it holds, or held at an earlier count, or
+        to most of what is behind that. Of two names for one tensor, the first counts.
+        """
+        mine, others, known = found[key], found[other], self.chains.get(other)
+        if key == other:
+            return False
+        if others.root in mine.nodes:
+            order = list(found)
+            return others.root is not mine.root or order.index(other) < order.index(key)
+        if known is not None and not self._names(mine).isdisjoint(known.roots):
+            return True
+        shares = 2 * len(mine.nodes.keys() & others.nodes.keys()) > len(mine.nodes) < len(others.nodes)
+        return shares and mine.root not in others.nodes
 
     def note(self, looking: Search) -> None:
         """Notes the variables that hold something with a history now, as a call begins."""
@@ -111,64 +203,84 @@ class Nodes:
             tensor = path.things[-1]
             holder = link_of(path).holder
             if holder.kind == "variable" and isinstance(tensor, torch.Tensor):
-                self._carried.setdefault(_name(tensor.grad_fn), holder)
+                self._carried.setdefault(_name(self._births.thread_of(tensor), tensor.grad_fn), holder)
         for old in list(self._carried)[:-_MOST_NAMES]:
             del self._carried[old]
 
-    def correct(self, links: Mapping[int, tuple[Path, Link]]) -> dict[int, Holder]:
-        """For ways that begin at a variable which only leads to what another one carries over: that other one."""
-        instead: dict[tuple[str, ...], Holder] = {}
-        for path, link in links.values():
-            if link.holder.kind == "variable" and (carrier := self.carrier(path)) is not None:
+    def correct(self, ways: Mapping[int, tuple[Path, Link]], calls: Mapping[int, int]) -> dict[int, Holder]:
+        """For ways that begin at a variable which only leads to what another one carries over, that other one: by the
+        storages that the ways lead to, as are the calls that made these.
+        """
+        instead: dict[Key, Holder] = {}
+        for key, (path, link) in ways.items():
+            if link.holder.kind == "variable" and (carrier := self.carrier(path, calls[key])) is not None:
                 instead[link.holder.key] = carrier
-        return {key: instead[link.holder.key] for key, (_, link) in links.items() if link.holder.key in instead}
+        return {key: instead[link.holder.key] for key, (_, link) in ways.items() if link.holder.key in instead}
 
-    def carrier(self, path: Path) -> Holder | None:
-        """The variable that carries over what a way leads through; None where none is known."""
+    def carrier(self, path: Path, call: int) -> Holder | None:
+        """The variable that carries over what a way leads through, to what a call made; None where none is known."""
+        thread = self._births.thread_of_call(call)
         for thing in path.things:
-            if is_node(thing) and (holder := self._carried.get(_name(thing))) is not None:
+            if is_node(thing) and (holder := self._carried.get(_name(thread, thing))) is not None:
                 return holder
         return None
 
+    def way(self, path: Path, call: int) -> Way:
+        """What a way says about who keeps what a call made, with what there is of graphs on it."""
+        link = link_of(path)
+        held = next((thing for thing in path.things if isinstance(thing, torch.Tensor) and thing.grad_fn), None)
+        if held is None or call < 1 or not (link.history or link.graph):
+            return Way(**vars(link))
+        thread = self._births.thread_of_call(call)
+        first = thread.first_of(call)
+        nodes = _history(held.grad_fn, first)
+        own = sum(thread.call_of(node._sequence_nr()) == call for node in nodes)
+        saved = next((slots for node in nodes if (slots := _saved(node))), [])
+        used = bool(saved) and all(slot.freed for slot in saved)
+        return Way(**(vars(link) | {"nodes": own}), goes_back=_leads_before(thread, nodes, first), used=used)
 
-def nodes_of_call(path: Path, nodes_from: Sequence[int], call: int) -> int:
-    """How many nodes that one call recorded lie behind the first tensor on a way."""
-    held = next((thing for thing in path.things if isinstance(thing, torch.Tensor) and thing.grad_fn is not None), None)
-    if held is None or call < 1:
-        return 0
-    until = nodes_from[call + 1] if call + 1 < len(nodes_from) else float("inf")
-    return sum(nodes_from[call] <= node._sequence_nr() < until for node in _history(held.grad_fn, nodes_from[call]))
+
+def _name(thread: Thread, node: Any) -> Name:
+    return id(thread), type(node).__name__, node._sequence_nr()
 
 
-def _name(node: Any) -> tuple[str, int]:
-    """What tells a node from all others of its thread."""
-    return type(node).__name__, node._sequence_nr()
-
-
-def _is_freed(nodes: set[Any], nodes_from: Sequence[int], calls: Sequence[int]) -> bool:
+def _is_freed(held: _Held, call: int) -> bool:
     """Whether backward has gone through the nodes of an earlier call: they hold nothing but single numbers."""
-    earlier = calls[len(calls) // 2]
-    freed = 0
-    for slot in _slots(nodes, nodes_from[earlier], nodes_from[earlier + 1]):
-        freed += slot.freed
-        if isinstance(slot.value, torch.Tensor) and slot.value.numel() > 1 and slot.value.grad_fn is not None:
-            return False
+    calls = sorted({at for node in held.nodes if 0 < (at := held.thread.call_of(node._sequence_nr())) < call})
+    if not calls:
+        return True  # nothing is new
+    earlier, freed = calls[len(calls) // 2], 0
+    for node in held.nodes:
+        for slot in saved_slots(node) if held.thread.call_of(node._sequence_nr()) == earlier else ():
+            freed += slot.freed
+            if isinstance(slot.value, torch.Tensor) and slot.value.numel() > 1 and slot.value.grad_fn is not None:
+                return False
     return freed > 0
 
 
-def _slots(nodes: set[Any], first: int, until: int) -> Iterator[Any]:
-    return (slot for node in nodes if first <= node._sequence_nr() < until for slot in saved_slots(node))
+def _saved(node: Any) -> list[Slot]:
+    """What a node has saved, or had before backward freed it; without single numbers."""
+    slots = list(saved_slots(node))
+    return [slot for slot in slots if slot.freed or (isinstance(slot.value, torch.Tensor) and slot.value.numel() > 1)]
 
 
-def _history(root: Any, first: int = 0) -> set[Any]:
-    """The nodes that one leads to, itself included and leaves not, from some number on; a few more than the limit at
-    most.
-    """
-    nodes, waiting = {root}, [root]
-    while waiting and len(nodes) <= _MOST_NODES:
-        following = {node for node, _ in waiting.pop().next_functions if node is not None} - nodes
-        following = {node for node in following if type(node).__name__ != "AccumulateGrad"}
-        following = {node for node in following if node._sequence_nr() >= first}
-        nodes |= following
-        waiting.extend(following)
+def _behind(node: Any) -> Iterable[Any]:
+    """The nodes that one leads to directly, but for leaves."""
+    return [one for one, _ in node.next_functions if one is not None and type(one).__name__ != "AccumulateGrad"]
+
+
+def _leads_before(thread: Thread, nodes: Iterable[Any], first: int) -> bool:
+    """Whether nodes lead to some with smaller numbers that calls recorded."""
+    oldest = thread.first_of(1)
+    return any(oldest <= one._sequence_nr() < first for node in nodes for one in _behind(node))
+
+
+def _history(root: Any, first: int) -> dict[Any, None]:
+    """The nodes that one leads to, itself included and leaves not, from some number on; the nearest first."""
+    nodes, waiting = {root: None}, deque([root])
+    while waiting:
+        for node in _behind(waiting.popleft()):
+            if node not in nodes and node._sequence_nr() >= first:
+                nodes[node] = None
+                waiting.append(node)
     return nodes

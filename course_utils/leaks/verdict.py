@@ -1,7 +1,6 @@
 """Whether what one line's storages take is a leak (``judge``), stretch by stretch."""
 
 import itertools
-import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,91 +15,56 @@ LEAST_CALLS = 4
 """So many calls must have left something behind before it can be said to grow."""
 
 LEAST_ROUND = 12
-"""A graph that grows over so many calls is growth, also where it is given back when the loop ends.
-
-One call for each of ten classes is less.
-"""
+"""A graph that grows over so many calls is growth, also where it is given back when the loop ends: one call for each of
+ten classes is less."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """Bytes a call, over calls of one kind.
-
-    Attributes:
-        nbytes: the mean.
-        low: the lower end of the 95 % interval for the mean; with equal calls the mean itself.
-        high: its upper end.
-        calls: how many calls it was taken from.
-    """
+    """Bytes a call: the mean over calls of one kind."""
 
     nbytes: int
-    low: int
-    high: int
-    calls: int
-
-
-def rate_of(values: Sequence[int]) -> Rate:
-    """The mean of the bytes that calls left behind, with its interval (normal approximation)."""
-    mean = statistics.fmean(values)
-    spread = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    reach = (1.96 + 2.4 / max(1, len(values) - 1)) * spread
-    return Rate(round(mean), max(0, round(mean - reach)), round(mean + reach), len(values))
+    calls: int  # it was taken from so many
+    is_same: bool  # in each of them
 
 
 @dataclass(frozen=True)
 class Growth:
-    """What is known of one line's kept storages.
-
-    Attributes:
-        verdict: "growing", "bounded" or "steady".
-        stretch: the calls over which it grew; None unless it is growing or was given back.
-        values: bytes of every call of these, of those that are judged.
-        times: how often it was given back.
-        why: for "bounded", in words.
-    """
+    """What is known of one line's kept storages: whether they are "growing", "bounded" or "steady"."""
 
     verdict: str
-    stretch: Stretch | None = None
-    values: Mapping[int, int] = field(default_factory=dict)
-    times: int = 0
-    why: str = ""
-
-
-def _calls_from(births: Births, place: int, warm_up: int) -> list[int]:
-    """The calls from a place that are old enough to be judged, without the first few."""
-    last = births.call - YOUNG
-    of_place = [call for call in range(1, last + 1) if births.place_of[call] == place]
-    return of_place[warm_up:]
+    stretch: Stretch | None = None  # the calls over which they grew, where they did
+    values: Mapping[int, int] = field(default_factory=dict)  # bytes of every one of these that is judged
+    times: int = 0  # how often they were given back
+    why: str = ""  # they are bounded, in words
 
 
 class Places:
-    """The calls that count, by the number of their place; and whether a backward pass follows calls from there."""
+    """The calls from each place that are old enough to be judged, without the first few, by the place's number; and
+    whether a backward pass follows calls from there.
+    """
 
     def __init__(self, births: Births, warm_up: int) -> None:
-        self.calls = {place: _calls_from(births, place, warm_up) for place in births.places.values()}
-        self.seen = Counter(births.place_of[1:])
+        of_place: dict[int, list[int]] = {place: [] for place in births.places.values()}
+        for call, place in enumerate(births.place_of[1:], 1):
+            of_place[place].append(call)
+        self.seen = {place: len(calls) for place, calls in of_place.items()}
+        self.calls = {
+            place: [call for call in calls if call <= births.call - YOUNG][warm_up:]
+            for place, calls in of_place.items()
+        }
         trained = Counter(place for place, delay in zip(births.place_of, births.trained, strict=True) if delay)
-        self._trained = {place: 2 * trained[place] >= self.seen[place] for place in self.calls}
-
-    def of(self, training: bool) -> list[int]:
-        """The numbers of the places of a kind."""
-        return [place for place in self.calls if self._trained[place] == training]
+        self.trained = {place for place, many in self.seen.items() if 2 * trained[place] >= many}
 
 
-def judge(kept: Kept, births: Births, calls: Sequence[int], links: Sequence[Link]) -> Growth:
-    """Judges one line's kept storages.
-
-    Args:
-        kept: the storages.
-        births: where they were counted.
-        calls: the calls from its place, as ``Places`` has them.
-        links: how samples of them are kept.
-    """
+def judge(kept: Kept, births: Births, calls: Sequence[int], ways: Sequence[Link]) -> Growth:
+    """Judges one line's kept storages, of which ``ways`` says how samples are kept, by the calls of their place."""
+    graph = any(way.graph or way.history for way in ways)
     now = kept.stretch()
     every = kept.ended if now.goes_on else [*kept.ended, now]
     ended = [stretch for stretch in every if len(stretch.values) >= LEAST_CALLS]
     by_itself = [stretch for stretch in ended if not _waited(stretch, births)]
-    growth = _open(kept, births, calls, now) if now.goes_on else Growth("steady")
+    growth = _open(kept, births, calls, now, graph) if now.goes_on else Growth("steady")
     if growth.verdict != "steady":
         if growth.verdict == "growing" and len(by_itself) < len(ended) / 2:
             return Growth("bounded", why="a later backward pass frees it")
@@ -112,27 +76,30 @@ def judge(kept: Kept, births: Births, calls: Sequence[int], links: Sequence[Link
     if len(values) < LEAST_CALLS:
         return Growth("steady")
     # Given back after the last call, as all is where a script ends, and most of the script was spent in this loop.
-    is_being_built = any(link.holder.kind == "building" for link in links)
+    is_being_built = any(way.holder.kind == "building" for way in ways)
     gathered = largest.gathered and not is_being_built
     to_the_end = largest is now and 2 * (births.call - min(values)) >= births.call and not gathered
     # What is given back at the end is given back by no line of the loop's.
     whole = replace(
-        _whole(largest, births, kept.place, statistics.fmean(values.values())),
+        _whole(largest, births, kept, values),
         given_back_at=NOWHERE if largest is now else largest.given_back_at,
     )
-    graph = any(link.graph or link.history for link in links)
     grows = to_the_end or (graph and len(whole.values) >= LEAST_ROUND)
-    why = "it is given back when its loop ends"
-    return Growth("growing" if grows else "bounded", whole, values, len(by_itself), why)
+    verdict = "growing" if grows else "bounded"
+    return Growth(verdict, whole, values, len(by_itself), "it is given back when its loop ends")
 
 
-def _whole(stretch: Stretch, births: Births, place: int, mean: float) -> Stretch:
-    """With the calls that were too young to be counted when it was given back, at the mean."""
+def _whole(stretch: Stretch, births: Births, kept: Kept, values: Mapping[int, int]) -> Stretch:
+    """With the calls that are too young to be counted; and with those that were when it was given back, each like most
+    of the others.
+    """
+    usual, most = round(statistics.median(values.values())), max(values.values())
     until = stretch.until or births.call + 1
-    young = range(max(min(stretch.values), until - YOUNG), until)
-    missed = [call for call in young if births.place_of[call] == place and call not in stretch.values]
-    values = stretch.values | dict.fromkeys(missed, round(mean))
-    return replace(stretch, values=values, peak=stretch.peak + round(mean * len(missed)))
+    missed = {call: usual for call in range(until - YOUNG, until) if births.place_of[call] == kept.place}
+    if stretch.goes_on:
+        missed = {call: min(nbytes, most) for call, nbytes in births.young_of(kept).items()}
+    missed = {call: n for call, n in missed.items() if n and call >= min(stretch.values) and call not in stretch.values}
+    return replace(stretch, values=stretch.values | missed, peak=stretch.peak + sum(missed.values()))
 
 
 def delay(stretch: Stretch, births: Births) -> int:
@@ -152,7 +119,7 @@ def _filled(stretch: Stretch, calls: Sequence[int]) -> dict[int, int]:
     return {call: stretch.values.get(call, 0) for call in calls[places[0] : places[-1]]} if places else {}
 
 
-def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch) -> Growth:
+def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch, graph: bool) -> Growth:
     alive = now.values
     places = [place for place, call in enumerate(calls) if alive.get(call)]
     if len(places) < LEAST_CALLS:
@@ -163,14 +130,26 @@ def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch) -> Gro
         return Growth("bounded", why=f"nothing was added in the last {len(calls) - 1 - places[-1]} calls")
     values = {call: alive.get(call, 0) for call in calls[places[0] :]}
     if _turns_over(kept, calls, values):
-        return Growth("bounded", why="as much goes as comes")
+        round_ = {call: nbytes for call, nbytes in alive.items() if call >= _last_fall(kept)}
+        if not graph or len(round_) < LEAST_ROUND:
+            return Growth("bounded", why="as much goes as comes")
+        # A loop's graphs, which go once the next has ended: what came since they last went.
+        now = Stretch(round_, sum(round_.values()))
+        return Growth("growing", _whole(now, births, kept, round_), _filled(now, calls))
     stretch = len(calls) - places[0]
     early = sum(place < places[0] + stretch / 2 for place in places)
     late = len(places) - early
     irregular = max(gaps) > 3 * usual and max(gaps) > 3
     if late < 0.6 * early or (irregular and late < 0.8 * early + 1):
         return Growth("bounded", why="less and less is added")
-    return Growth("growing", now, _filled(now, calls))
+    filled = _filled(now, calls)
+    return Growth("growing", _whole(now, births, kept, filled), filled)
+
+
+def _last_fall(kept: Kept) -> int:
+    """The call at which the total was last less than before."""
+    pairs = itertools.pairwise(kept.history)
+    return max((call for (_, before), (call, after) in pairs if after < before), default=0)
 
 
 def _turns_over(kept: Kept, calls: Sequence[int], values: dict[int, int]) -> bool:

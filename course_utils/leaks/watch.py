@@ -15,22 +15,26 @@ from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
 from course_utils.base.user_code import NOWHERE
 from course_utils.holders.find import find, search_from_users_variables
-from course_utils.holders.holder import NOBODY, Holder, Link, says_more
+from course_utils.holders.holder import NOBODY, Holder, says_more
 from course_utils.holders.search import Path, Search
 from course_utils.holders.ways import in_hands, link_of
 from course_utils.leaks.births import Births
 from course_utils.leaks.calls import BACKWARD_PASS, LOOP, Calls, Place
 from course_utils.leaks.findings import GrowthReport
 from course_utils.leaks.kept import Birth, Kept
-from course_utils.leaks.nodes import Nodes, nodes_of_call
-from course_utils.leaks.process import Process
-from course_utils.leaks.report import build_report
+from course_utils.leaks.lines import Ran
+from course_utils.leaks.nodes import LEAST_CALLS, Nodes, Way
+from course_utils.leaks.process import STARTS, Process
+from course_utils.leaks.report import Reporter
 from course_utils.leaks.rounds import Loops
 from course_utils.record.process import Shared
 
 _SAMPLES = 3
 """For each line, the holders of what so many calls left behind are looked for."""
 
+
+Ways = dict[int, tuple[Path, Way]]
+"""By the ``id`` of a storage, the way to it and what that says."""
 
 _NO_PLACE: Place = NOWHERE, False, False
 
@@ -75,25 +79,25 @@ class watch_growth:
 
     Limits: seen are tensors that operations make in the thread that entered, in threads that start later, and in
     autograd's threads for them. What ``torch.compile`` made runs uncompiled meanwhile. Not seen: other threads and
-    processes, memory of NumPy and of C extensions; how the process grew is told beside. Nodes of graphs are counted up
-    to 30 000 of them, and said to take ``NODE_BYTES`` each. Holders are looked for while the loop runs and when a
-    report is asked for; what Python cannot show is reported as kept by something that the search did not find.
+    processes, memory of NumPy and of C extensions; how the process grew is told beside. Nodes of graphs are said to
+    take ``NODE_BYTES`` each. All calls are counted; holders are looked for at calls at which what stays has doubled,
+    and when a report is asked for. What Python cannot show is reported as kept by something that the search did not
+    find.
     """
 
     def __init__(self, *, limit_bytes: int | None = None, warm_up: int = 3) -> None:
         for name, value, least in (("limit_bytes", limit_bytes, 1), ("warm_up", warm_up, 0)):
             if value is not None and (not isinstance(value, int) or value < least):
-                raise ValueError(
-                    explain(f"watch_growth({name}={describe(value)}).", f"a whole number from {least} up.")
-                )
+                said = f"watch_growth({name}={describe(value)}).", f"a whole number from {least} up."
+                raise ValueError(explain(*said))
         self.warm_up, self.limit_bytes = warm_up, limit_bytes
         self._births = Births()
         self._births.after_backward = self._without_calls
         self._births.makes, self._loops = self._without_anything, Loops()
         self._calls = Calls(self._begins, lambda: bool(self._births.trained[self._births.call]))
         self._modules: dict[str, int] = {}
-        self._links: dict[int, list[tuple[int, Link]]] = {}
-        self._nodes, self._process = Nodes(), Process()
+        self._ways: dict[int, list[tuple[int, Way]]] = {}
+        self._nodes, self._process, self._ran = Nodes(self._births), Process(), Ran()
         self._stepped = self.stopped = False
         self._entered = self._running = False
         self._failure = ""
@@ -104,14 +108,12 @@ class watch_growth:
 
     def __enter__(self) -> "watch_growth":
         if self._entered:
-            raise RuntimeError(
-                explain(
-                    "A watch_growth was entered a second time.", "a new one for each block.", try_this="watch_growth()"
-                )
-            )
+            said = "A watch_growth was entered a second time.", "a new one for each block."
+            raise RuntimeError(explain(*said, try_this="watch_growth()"))
         self._entered = self._running = True
         _NO_WARNING.add(self)
         _fork_watch(self)
+        STARTS.add(self._process)
         self._calls.start()
         self._births.start()
         return self
@@ -130,6 +132,7 @@ class watch_growth:
     def _leave(self) -> None:
         self._running = False
         _NO_WARNING.remove(self)
+        STARTS.remove(self._process)
         self._calls.stop()
         self._births.stop()
 
@@ -176,10 +179,10 @@ class watch_growth:
         self._births.makes = None
         if self._births.call:
             self._births.begin_anew()
-            self._nodes = Nodes()
+            self._nodes = Nodes(self._births)
             self._process.begin_anew()
         self._modules.clear()
-        self._links.clear()
+        self._ways.clear()
 
     def _begins_round(self, name: str, place: Place, args: tuple = ()) -> None:
         if not self._stepped and self._running and os.getpid() == self._pid:
@@ -193,20 +196,22 @@ class watch_growth:
     def _tick(self, name: str, place: Place, args: tuple = ()) -> None:
         births = self._births
         births.next_call(place, args)
-        if self._process.is_due(births.call):
-            self._process.note(births.call, births.alive_bytes())
+        self._process.note(births.call, births.alive_bytes)
         self._modules[name] = self._modules.get(name, 0) + 1
         ripe = [kept for kept in births.kept.values() if len(kept.alive) >= kept.next_search]
         if ripe:
             self._look(None, seconds=1.0, call_begins=True)
             for kept in ripe:  # also where nothing of it lives any more
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
-        if births.call >= self._nodes.next_count:
-            # For no storage: up to every variable with a history.
-            looking = search_from_users_variables(Search((-1,), graphs=False))
-            self._nodes.count(births.call, births.nodes_from, births.trained, looking)
+            self._ran.note()
+        if self._nodes.is_due(births.call):
+            self._count_nodes(births.call)
         if self.at_call is not None:
             self.at_call(births.call)
+
+    def _count_nodes(self, call: int) -> None:
+        # For no storage: up to every variable with a history.
+        self._nodes.count(call, search_from_users_variables(Search((-1,), graphs=False)))
 
     def _look(self, traceback: TracebackType | None, seconds: float, call_begins: bool = False) -> None:
         """Looks for the holders of some of what every line has left behind."""
@@ -217,68 +222,62 @@ class watch_growth:
                 kept.next_search = max(kept.next_search, 2 * len(kept.alive))
         wanted = {birth.key: birth for _, births, _ in chosen for birth in births if birth() is not None}
         looking = find(wanted, traceback, seconds)
-        ways = {key: (path, self._link(path, wanted[key])) for key, path in looking.found.items()}
-        found = {key: link for key, (_, link) in ways.items()}
-        found |= {key: replace(found[key], holder=holder) for key, holder in self._nodes.correct(ways).items()}
+        calls = {key: birth.call for key, birth in wanted.items()}
+        ways = {key: (path, self._nodes.way(path, calls[key])) for key, path in looking.found.items()}
+        found = {key: way for key, (_, way) in ways.items()}
+        found |= {key: replace(found[key], holder=holder) for key, holder in self._nodes.correct(ways, calls).items()}
         # Of two containers the larger one grows; the other has what it needs of it now: ``last = memory[-15:]``.
-        most = max((link.holder.count for link in found.values()), default=0)
+        most = max((way.holder.count for way in found.values()), default=0)
         small = {key: way for key, way in ways.items() if 0 < 2 * found[key].holder.count < most}
-        for key, link in self._others(small, found, traceback, seconds / 2).items() if small else ():
-            if link.holder.count > 2 * found[key].holder.count:
-                found[key] = link
+        for key, holder in self._others(small, calls, found, traceback, seconds / 2).items() if small else ():
+            if holder.count > 2 * found[key].holder.count:
+                found[key] = replace(found[key], holder=holder)
         if call_begins:
             self._nodes.note(looking)
         for kept, births, alive in chosen:
             # Without what the collector has freed meanwhile.
             living = [birth for birth in births if birth.key in found or (birth.key in wanted and birth() is not None)]
-            links = [(birth.nbytes, found.get(birth.key, Link(NOBODY, False))) for birth in living]
-            known = self._links.get(id(kept))
-            if links and (known is None or any(says_more(link, known) for _, link in links)):
-                self._links[id(kept)] = links
+            ways_now = [(birth.nbytes, found.get(birth.key, Way(NOBODY, False))) for birth in living]
+            known = self._ways.get(id(kept))
+            if ways_now and (known is None or any(says_more(way, known) for _, way in ways_now)):
+                self._ways[id(kept)] = ways_now
                 kept.looked_at = alive
 
-    def _link(self, path: Path, birth: Birth) -> Link:
-        link = link_of(path)
-        nodes = nodes_of_call(path, self._births.nodes_from, birth.call) if link.history or link.graph else 0
-        return replace(link, nodes=nodes)
-
     def _others(
-        self,
-        ways: dict[int, tuple[Path, Link]],
-        found: dict[int, Link],
-        traceback: TracebackType | None,
-        seconds: float,
-    ) -> dict[int, Link]:
-        """How storages would be kept if the holders that were found did not keep them."""
+        self, ways: Ways, calls: dict[int, int], found: dict[int, Way], traceback: TracebackType | None, seconds: float
+    ) -> dict[int, Holder]:
+        """Who would keep storages if the holders that were found did not keep them."""
         looking = Search(ways, barred={in_hands(path) for path, _ in ways.values()})
         search_from_users_variables(looking, traceback, seconds / 2)
-        links = {}
+        holders = {}
         for key, path in looking.found.items():
-            link = link_of(path)
-            grows = link.holder.kind == "container" and link.holder.limit is None
-            holder: Holder | None = link.holder if grows else self._nodes.carrier(path)
+            holder: Holder | None = link_of(path).holder
+            if holder is not None and (holder.kind != "container" or holder.limit is not None):
+                holder = self._nodes.carrier(path, calls[key])
             if holder is not None and holder.key != found[key].holder.key:
-                links[key] = replace(link, holder=holder)
-        return links
+                holders[key] = holder
+        return holders
 
     def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
         self._look(traceback, seconds=5.0)
-        report = build_report(
-            self._births, self._links, self._nodes, self._process, self._modules, self.warm_up, self.limit_bytes
-        )
+        if self._births.call >= LEAST_CALLS:
+            self._count_nodes(self._births.call + 1)
+        seen = self._births, self._ways, self._nodes, self._process, self._ran
+        report = Reporter(*seen, self.warm_up, self.limit_bytes).report(self._modules)
         if LOOP in self._modules:
             report = replace(report, rounds_at=self._loops.begins_at)
-        if self._failure:
-            note = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
-            return replace(report, unwatched=(*report.unwatched, note))
-        return report
+        failed = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
+        return replace(report, unwatched=(*report.unwatched, failed)) if self._failure else report
 
 
 def _sample(kept: Kept) -> list[Birth]:
     """The storages of a few calls: a later one, one in the middle, one of the first; the very last still may go."""
-    calls = sorted(kept.births)
+    by_call: dict[int, list[Birth]] = {}
+    for birth in kept.births.values():
+        by_call.setdefault(birth.call, []).append(birth)
+    calls = sorted(by_call)
     places = {len(calls) * 2 // 3, len(calls) // 2, len(calls) // 8}
-    return [birth for place in sorted(places)[-_SAMPLES:] for birth in list(kept.births[calls[place]].values())]
+    return [birth for place in sorted(places)[-_SAMPLES:] for birth in by_call[calls[place]]]
 
 
 def _fork_watch(watch: watch_growth) -> None:

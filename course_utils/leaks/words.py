@@ -1,12 +1,14 @@
-"""A report in words, for a terminal (``report_text``); its sentences serve the card too."""
+"""A report in words (``report_text``) and as a card in a notebook (``report_html``), described once (``_said``)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from course_utils.base import markup
 from course_utils.base.text import aligned, format_bytes
-from course_utils.leaks.advice import advice, behind
+from course_utils.leaks.advice import Behind, advice, behind, says
 from course_utils.leaks.calls import BACKWARD_PASS, LOOP
 from course_utils.leaks.nodes import NODE_BYTES
 
@@ -16,20 +18,74 @@ if TYPE_CHECKING:
 KINDS = {"training": "with backward", "evaluation": "without backward"}
 """What is said of a part: calls without a backward pass may be evaluation, or wait for one."""
 
-_SAVED_SHOWN = 3
-_MADE_SHOWN = 4
+_SCOPES = {"variable": ", in the closure of `{}`", "attribute": ", an attribute of `{}`"}
+_SCOPES |= {"default": ", a default argument of `{}`", "local": " in `{}`"}
+_SAVED_SHOWN, _MADE_SHOWN = 3, 4
+_HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
+_SIGNS = {"growing": ("✗", markup.ORANGE), "too few calls": ("-", markup.GREY)}
+
+
+class _Said(NamedTuple):
+    """One thing that a report says."""
+
+    text: str
+    indent: int = 0  # spaces before it in a terminal
+    apart: bool = True  # a line is left free before it there
+    verdict: str = ""  # of a part, which it is the heading of; "" for a paragraph
+    rows: tuple[tuple[str, str], ...] = ()  # details below it, labels and texts
+    course: Behind | None = None  # where the course explains it
+    is_small: bool = False  # it does not matter so much
 
 
 def report_text(report: GrowthReport) -> str:
     """The whole report. A sentence is one line, however long, so that it can be searched for."""
-    blocks = [headline(report)]
+    lines = []
+    for said in _said(report):
+        rows = list(said.rows)
+        if said.course is not None:
+            rows.append(("course", f"“{said.course.name}”: {said.course.notebook}, “{said.course.heading}”"))
+        lines += [""] * said.apart + [" " * said.indent + said.text]
+        lines += [f"    {row}" for row in aligned(rows).splitlines()] if rows else []
+    return "\n".join(lines[1:])
+
+
+def report_html(report: GrowthReport) -> str:
+    """The report as HTML: training and evaluation, and for each thing that grows who keeps it, and what to write."""
+    blocks: list[str] = []
+    for said in _said(report):
+        if said.verdict:
+            sign = markup.mark(*_SIGNS.get(said.verdict, ("✓", markup.GREEN)))
+            blocks.append(markup.element("h4", sign, said.text, style=_HEADING))
+        else:
+            blocks.append(markup.paragraph(said.text, style=markup.SMALL if said.is_small else markup.PLAIN))
+        blocks += [markup.html_lines([(label, text.replace("`", "")) for label, text in said.rows])] * bool(said.rows)
+        if said.course is not None:
+            link = markup.explained_link(said.course.notebook.removesuffix(".ipynb"), said.course.heading)
+            about = markup.prose(f"The course on “{said.course.name}”: ")
+            blocks.append(markup.element("p", about, link, style=markup.SMALL))
+    return markup.beside_line("section", markup.ORANGE if report.verdict == "growing" else markup.GREEN, blocks)
+
+
+def _said(report: GrowthReport) -> Iterator[_Said]:
+    yield _Said(headline(report))
     if len(report.findings) > 1:
-        blocks.append("\n".join(f"  {line}" for line in summary(report)))
+        for at, line in enumerate(summary(report)):
+            yield _Said(line, 2, apart=not at, is_small=True)
+    before = {(found.holder.key, found.line) for found in report.training.findings}
     for part in (report.training, report.evaluation):
-        if part.calls and not (_without_modules(report) and part.verdict == "too few calls"):
-            blocks.append(_part_text(report, part))
-    blocks += notes(report)
-    return "\n\n".join(blocks)
+        if not part.calls or (_without_modules(report) and part.verdict == "too few calls"):
+            continue
+        yield _Said(f"{KINDS[part.name].capitalize()}: {judgement(report, part)}", verdict=part.verdict)
+        for found in part.findings:
+            if part is report.evaluation and (found.holder.key, found.line) in before:
+                yield _Said(f"{sentence(found)} As above.", 2)
+            else:
+                yield _Said(sentence(found), 2)
+                yield _Said(advice(found), 2, apart=False, rows=tuple(rows(found)), course=behind(found))
+        for text in quiet_of(part):
+            yield _Said(text, 2, apart=False, is_small=True)
+    for note in notes(report):
+        yield _Said(note, is_small=True)
 
 
 def summary(report: GrowthReport) -> list[str]:
@@ -45,21 +101,11 @@ def summary(report: GrowthReport) -> list[str]:
 def headline(report: GrowthReport) -> str:
     """What was watched, in one line."""
     if not report.calls:
-        return (
-            "Memory from call to call: no module with parameters was called and no gradient was computed, so there was"
-            " nothing to compare.\n"
-            "A loop without one can say where a round begins: `growth.step()`, inside `with watch_growth() as growth:`."
-        )
+        return says("headline", "nothing")
     if report.rounds_at is not None:
-        return (
-            "No module with parameters was called and no gradient was computed. Memory from round to round of the loop"
-            f" that comes back to {report.rounds_at}: {report.calls} of them. `growth.step()` says where a round begins"
-            " instead."
-        )
+        return says("headline", "rounds", at=report.rounds_at, calls=report.calls)
     if _without_modules(report):
-        return (
-            f"Memory from one backward pass to the next: {report.calls} of them. No module with parameters was called."
-        )
+        return says("headline", "backward", calls=report.calls)
     names = ", ".join(f"`{name}`" for name in sorted(report.modules, key=lambda name: -report.modules[name])[:3])
     kinds = [f"{part.calls} {KINDS[part.name]}" for part in (report.training, report.evaluation) if part.calls]
     return f"Memory from call to call: {report.calls} calls of {names} ({', '.join(kinds)})"
@@ -67,24 +113,6 @@ def headline(report: GrowthReport) -> str:
 
 def _without_modules(report: GrowthReport) -> bool:
     return report.modules.keys() <= {BACKWARD_PASS, LOOP}
-
-
-def _part_text(report: GrowthReport, part: Part) -> str:
-    lines = [f"{KINDS[part.name].capitalize()}: {judgement(report, part)}"]
-    before = {(one.holder.key, one.line) for one in report.training.findings} if part is report.evaluation else set()
-    for found in part.findings:
-        again = (found.holder.key, found.line) in before
-        lines += ["", *([f"  {sentence(found)} As above."] if again else _finding_lines(found))]
-    lines += [f"  {text}" for text in quiet_of(part)]
-    return "\n".join(lines)
-
-
-def _finding_lines(found: Finding) -> list[str]:
-    return [
-        f"  {sentence(found)}",
-        f"  {advice(found)}",
-        *(f"    {row}" for row in aligned(rows(found)).splitlines()),
-    ]
 
 
 def judgement(report: GrowthReport, part: Part) -> str:
@@ -98,10 +126,9 @@ def judgement(report: GrowthReport, part: Part) -> str:
     text = f"growing by {format_bytes(rate.nbytes + host)} per call"
     if host:
         text += f" ({rate.nbytes} bytes of tensors, and nodes of graphs at some {NODE_BYTES} bytes each)."
-    elif rate.low == rate.high:
-        text += f" ({rate.nbytes} bytes, the same in each of {_count(rate.calls, 'call')})."
     else:
-        text += f" ({rate.nbytes} bytes; between {rate.low} and {rate.high} with 95 % confidence, {rate.calls} calls)."
+        how = "the same in each of" if rate.is_same else "the mean of"
+        text += f" ({rate.nbytes} bytes, {how} {_count(rate.calls, 'call')})."
     left = report.calls_until_full(part)
     if left is not None and report.limit_bytes is not None:
         text += f" {format_bytes(report.limit_bytes)} will be full after {left} more calls."
@@ -115,10 +142,12 @@ def _count(number: int, thing: str) -> str:
 def sentence(found: Finding) -> str:
     """Who keeps what, in one sentence or two."""
     holder, amount = found.holder, f"{format_bytes(found.rate.nbytes)} per call"
+    if found.every > 1 and found.rate.nbytes >= 64:
+        amount += f" ({format_bytes(found.every * found.rate.nbytes)} in one of {found.every})"
     if holder.kind == "nobody":
         return f"{amount} are kept by something that the search did not find. {stretch_words(found)}".rstrip()
     what = "the graph of every call" if found.graph_bytes else "a tensor of every call"
-    if found.joined:
+    if found.takes_in:
         what = "a tensor that takes in more with every call"
     only_nodes = found.nodes and not found.graph_bytes
     if only_nodes and found.rate.nbytes:
@@ -126,35 +155,33 @@ def sentence(found: Finding) -> str:
         amount += f", and {_nodes(found)}"
     at = f" ({found.line})" if found.line is not None else ""
     if holder.kind == "cycle":
-        text = (
-            f"A cycle through `{holder.name}` of `{holder.where}`{at} keeps {what}: {amount}. Only Python's garbage"
-            " collector frees it, and it does not know how large tensors are."
-        )
-        return text + (" It ran meanwhile, and gave back what there was." if found.given_back else "")
+        text = says("notes", "cycle", name=holder.name, where=holder.where, at=at, what=what, amount=amount)
+        return text + (" It ran meanwhile, and gave back what there was." if found.grown and found.grown.times else "")
     subject = f"`{found.line.source}`{at}" if found.line is not None else f"`{holder.name}`"
+    text = f"{subject} keeps {what}: {amount}."
     if only_nodes and not found.rate.nbytes:
-        text = (
-            f"The graph behind {subject} grows by {_nodes(found)}. Bytes of tensors do not grow with it: backward has"
-            " freed what the nodes saved. The nodes themselves stay, and whatever walks the graph later has a longer"
-            " and longer way."
-        )
-    else:
-        text = f"{subject} keeps {what}: {amount}."
+        text = says("notes", "nodes", subject=subject, nodes=_nodes(found))
     return f"{text} {stretch_words(found)}".rstrip()
 
 
 def _nodes(found: Finding) -> str:
     """How many nodes, and what they take in memory."""
-    return f"{_count(found.nodes, 'node')} a call, some {format_bytes(NODE_BYTES * found.nodes)} of host memory"
+    when = "a call" if found.every == 1 else f"in one call of {found.every}"
+    return f"{_count(found.nodes, 'node')} {when}, some {format_bytes(NODE_BYTES * found.nodes)} of host memory"
 
 
 def stretch_words(found: Finding | Quiet) -> str:
     """Over which calls something grew that was given back, how much it was at most, and when it was given back."""
     grown = found.grown
-    if grown is None or (grown.goes_on and not grown.times):
+    if grown is None:
         return ""
+    if grown.goes_on and not grown.times:
+        return f"{format_bytes(grown.peak)} in all, from call {grown.first} to {grown.last}."
+    over = f"It grew over {_count(grown.last - grown.first + 1, 'call')} (from call {grown.first} to {grown.last}), to"
     if grown.goes_on:
-        return "It is given back when the loop ends, and grows again with the next."
+        return (
+            f"{over} {format_bytes(grown.peak)} so far. It is given back when the loop ends, and grows with the next."
+        )
     holder, at = found.holder, grown.given_back_at
     when = "when the loop ended"
     if holder.scope == "local" and holder.where and holder.where != at.function and holder.where != "<module>":
@@ -162,10 +189,7 @@ def stretch_words(found: Finding | Quiet) -> str:
     elif at.file:
         when = f"at {at}"
     times = f", {grown.times} times" if grown.times > 1 else ""
-    return (
-        f"It grew over {_count(grown.last - grown.first + 1, 'call')} (from call {grown.first} to {grown.last}), to"
-        f" {format_bytes(grown.peak)} at most, and was given back {when}{times}."
-    )
+    return f"{over} {format_bytes(grown.peak)} at most, and was given back {when}{times}."
 
 
 def rows(found: Finding) -> list[tuple[str, str]]:
@@ -177,14 +201,14 @@ def rows(found: Finding) -> list[tuple[str, str]]:
         lines.append(("in each", ", ".join(text if text.startswith("`") else f"`{text}`" for text in found.inside)))
     for made in found.made[:_MADE_SHOWN]:
         text = f"{made.site}  {made.site.source}" if made.site.file else "no line of yours"
-        lines.append(("made by", f"{text}  ({format_bytes(made.bytes_per_call)} per call)"))
+        lines.append(("made by", f"{text}  ({format_bytes(made.nbytes)} per call)"))
     if found.graph_bytes:
         lines.append(("graph", f"{format_bytes(found.graph_bytes)} per call of it is held by the recorded graph"))
     for name, nbytes in found.saved[:_SAVED_SHOWN]:
         lines.append(("saved by", f"{name}  ({format_bytes(nbytes)} per call)"))
-    course = behind(found)
-    if course is not None:
-        lines.append(("course", f"“{course.name}”: {course.notebook}, “{course.heading}”"))
+    lines += [
+        ("also", f"`{name}` leads there ({line}); a number each, once that is mended") for name, line in found.also
+    ]
     return lines
 
 
@@ -197,17 +221,9 @@ def _holder_words(found: Finding) -> str:
     if holder.kind == "building":
         return f"{holder.name} in `{holder.where}`, {holder.count} in it{at}"
     if holder.container:
-        text += f", a {holder.container} of {holder.count}"
-    if holder.scope == "variable":
-        text += f", in the closure of `{holder.where}`"
-    elif holder.scope == "attribute":
-        text += f", an attribute of `{holder.where}`"
-    elif holder.scope == "default":
-        text += f", a default argument of `{holder.where}`"
-    elif holder.scope == "local":
-        text += f" in `{holder.where}`"
-    else:
-        text += ", a global"
+        is_there = found.grown is None or found.grown.goes_on  # else it is known as it was once
+        text += f", a {holder.container}" + (f" of {holder.count}" if is_there else "")
+    text += _SCOPES.get(holder.scope, ", a global").format(holder.where)
     if holder.hook:
         text += f", through {holder.hook}"
     return text + at
@@ -217,7 +233,7 @@ def quiet_of(part: Part) -> list[str]:
     """What stays and is no leak, or stayed for a time: a sentence for each holder and reason."""
     together: dict[tuple[str, str], list[Quiet]] = {}
     for one in part.quiet:
-        together.setdefault((one.holder.name or str(one.sites[0]), one.why), []).append(one)
+        together.setdefault((one.holder.name or str(one.site), one.why), []).append(one)
     return [_quiet_words(name, why, several) for (name, why), several in together.items()]
 
 
@@ -237,22 +253,18 @@ def notes(report: GrowthReport) -> list[str]:
     """What limits the report."""
     texts = [f"Not watched: {note}" for note in report.unwatched]
     if report.allocated_bytes is not None:
-        texts.append(
-            f"CUDA's allocator says {format_bytes(report.allocated_bytes)} allocated; the storages counted here come to"
-            f" {format_bytes(report.alive_bytes)}."
-        )
-    if report.process is not None:
-        grew = report.process
-        who = "The processes that it started grew together" if grew.workers else "The process itself grew"
-        first = ""
-        if any(found.nodes for found in report.findings):
-            first = (
-                " Mend what grows above first: small things that stay, such as nodes, lie between larger ones that were"
-                " freed, and the allocator cannot use that memory again."
-            )
-        texts.append(
-            f"{who} by {format_bytes(grew.nbytes)} over {grew.calls} calls; tensors explain"
-            f" {format_bytes(grew.tensors)} of it.{first} Look at NumPy arrays, Python lists and dictionaries, and at"
-            " what a data set keeps in its workers: `tracemalloc` names the lines that made Python's own objects."
-        )
+        allocated, alive = format_bytes(report.allocated_bytes), format_bytes(report.alive_bytes)
+        texts.append(says("notes", "cuda", allocated=allocated, alive=alive))
+    grew, process = report.grew, report.process
+    if grew is not None and (report.findings or not grew.all_named):
+        named = "all" if grew.all_named else format_bytes(max(0, grew.named))
+        in_all = format_bytes(grew.nbytes)
+        texts.append(says("notes", "grew", nbytes=in_all, first=grew.first, last=grew.last, named=named))
+        if not grew.all_named:
+            rest = ", ".join(f"{made.site} ({format_bytes(made.nbytes)})" for made in grew.rest)
+            texts[-1] += f" {says('notes', 'rest', rest=rest)}"
+    if process is not None:
+        first = f" {says('notes', 'first')}" if any(found.nodes for found in report.findings) else ""
+        nbytes, tensors = format_bytes(process.nbytes), format_bytes(process.tensors)
+        texts.append(says("notes", "process", nbytes=nbytes, calls=process.calls, tensors=tensors, first=first))
     return texts

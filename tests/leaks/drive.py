@@ -1,7 +1,9 @@
-"""Runs a script of this folder, alone or under a watch, as the command does, in this process."""
+"""Runs a small program of the tables beside this file, alone or under a watch, as the command does, in this process."""
 
 import gc
+import re
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -10,7 +12,30 @@ import torch
 from course_utils import GrowthReport, watch_growth
 from course_utils.base.user_code import call_it_the_users
 
-SCRIPTS = Path(__file__).parent / "scripts"
+FOLDER = Path(__file__).parent
+BEFORE = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n"
+"""What every program begins with."""
+
+
+def table(name: str) -> dict[str, str]:
+    """The programs of a table by their names."""
+    return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+SCRIPTS, PROGRAMS = table("scripts"), table("programs")
+
+
+def written(name: str, folder: Path) -> Path:
+    """A program as a file of its own in a folder."""
+    path = folder / f"{name}.py"
+    path.write_text(BEFORE + (SCRIPTS | PROGRAMS)[name], encoding="utf-8")
+    return path
+
+
+def marked(path: Path, mark: str) -> list[int]:
+    """The numbers of the lines with a mark, which stands in a comment."""
+    text = path.read_text(encoding="utf-8").splitlines()
+    return [number for number, line in enumerate(text, 1) if re.search(rf"# {mark}\b", line)]
 
 
 def run(path: Path) -> None:
@@ -35,9 +60,3 @@ def watched(path: Path, **options: int) -> GrowthReport:
     with watch_growth(**options) as growth:
         run(path)
     return growth.report()
-
-
-if __name__ == "__main__":
-    for name in sys.argv[1:] or sorted(path.stem for path in SCRIPTS.glob("*.py")):
-        print(f"\n=========== {name}")
-        print(watched(SCRIPTS / f"{name}.py"))

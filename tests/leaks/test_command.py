@@ -1,12 +1,14 @@
-"""``autograd-control leaks``, in processes of its own."""
+"""``autograd-control leaks``, in processes of its own: forks of one that has imported what the command needs."""
 
 import json
+import multiprocessing
 import os
 import re
 import signal
 import subprocess
 import sys
-from functools import partial
+import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from course_utils.__main__ import main
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__, "course_utils.leaks.__main__"])
 LEAK = """
 import sys, torch
 model, kept = torch.nn.Linear(8, 8), []
@@ -24,20 +28,40 @@ for _ in range({calls}):
 """
 
 
-def start(folder: Path, script: str, *words: str) -> subprocess.Popen:
+def command(folder: Path, words: tuple[str, ...]) -> None:
+    for number, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
+    os.chdir(folder)
+    sys.path.insert(0, str(folder))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(main(["leaks", *words]))
+
+
+def start(folder: Path, script: str, *words: str) -> BaseProcess:
     (folder / "script.py").write_text(script, encoding="utf-8")
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "course_utils", "leaks", *words]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    # A shell's job in the background ignores Ctrl-C, and hands that on to all that it starts.
-    listens = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    return subprocess.Popen(command, cwd=folder, env=environment, preexec_fn=listens, **pipes)
+    process = FORKS.Process(target=command, args=(folder, words))
+    process.start()
+    return process
 
 
-def run(folder: Path, script: str, *words: str) -> tuple[int, str, str]:
-    process = start(folder, script, *words)
-    out, err = process.communicate(timeout=300)
-    return process.returncode, out, err
+def ended(folder: Path, process: BaseProcess) -> tuple[int | None, str, str]:
+    process.join(300)
+    return process.exitcode, *((folder / name).read_text() for name in ("out", "err"))
+
+
+def run(folder: Path, script: str, *words: str) -> tuple[int | None, str, str]:
+    return ended(folder, start(folder, script, *words))
+
+
+def signalled(folder: Path, process: BaseProcess, number: int) -> str:
+    """What is said by a process that is sent a signal once it is ready, and that ends by it."""
+    while "ready\n" not in ((folder / "out").read_text() if (folder / "out").exists() else ""):
+        assert process.is_alive(), (folder / "err").read_text()
+        time.sleep(0.05)
+    os.kill(process.pid, number)
+    status, _, err = ended(folder, process)
+    assert status == -number
+    return err
 
 
 def test_a_script_runs_as_it_is_with_its_arguments_and_its_exit_code(tmp_path):
@@ -72,12 +96,8 @@ WAITING = "print('ready', flush=True)\nimport time\nwhile True:\n    time.sleep(
 
 
 def test_an_interrupt_is_reported_and_ends_the_process_as_python_does(tmp_path):
-    script = LEAK.format(calls=20) + WAITING
-    process = start(tmp_path, script, "script.py")
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == -signal.SIGINT
+    process = start(tmp_path, LEAK.format(calls=20) + WAITING, "script.py")
+    err = signalled(tmp_path, process, signal.SIGINT)
     assert "== Interrupted" in err and "growing by 256 B per call" in err
 
 
@@ -90,12 +110,8 @@ def test_a_report_after_so_many_calls_lets_the_script_go_on_unwatched(tmp_path):
 
 
 def test_a_report_comes_at_sigterm_every_so_many_calls_and_as_data(tmp_path):
-    script = LEAK.format(calls=20) + WAITING
-    process = start(tmp_path, script, "--report-every", "12", "--json", "out.json", "--html", "out.html", "script.py")
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == -signal.SIGTERM
+    words = "--report-every", "12", "--json", "out.json", "--html", "out.html", "script.py"
+    err = signalled(tmp_path, start(tmp_path, LEAK.format(calls=20) + WAITING, *words), signal.SIGTERM)
     assert "== After 12 calls" in err and "== Terminated" in err and "growing by 256 B per call" in err
     told = json.loads((tmp_path / "out.json").read_text())
     assert (told["verdict"], told["calls"]) == ("growing", 20)

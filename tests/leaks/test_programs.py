@@ -1,8 +1,9 @@
 """Programs as people write them, with more training and validation after the leak: what a report says of them.
 
-In a program, ``# says: pattern`` and ``# never: pattern`` are regular expressions, in which LINE is the number of the
-line that ends in ``# line``; ``# times: 2 text`` says how often a text stands in it. With ``# alone`` a program runs in
-a process of its own: what others have freed in this one would be taken again before the process grows.
+In ``programs.toml``, ``# says: pattern`` and ``# never: pattern`` are regular expressions, in which LINE is the number
+of the line that ends in ``# line``; ``# times: 2 text`` says how often a text stands in it. With ``# alone`` a program
+runs in a process of its own: what others have freed in this one would be taken again before the process grows. A name
+that begins with c is of a program without a leak, with f, p or r of one with a leak that people wrote or reported.
 """
 
 import json
@@ -14,15 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.leaks.drive import SCRIPTS, watched
+from tests.leaks.drive import FOLDER, PROGRAMS, marked, watched, written
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = sorted((SCRIPTS.parent / "programs").glob("*.py"))
-BY_DAY = ("p03", "p23", "r03", "c01", "f01")
+BY_DAY = ("p03", "p23", "r03", "c01", "f01", "w_")
 
 
-def by_day(path: Path) -> object:
-    return pytest.param(path, marks=() if path.stem.startswith(BY_DAY) else pytest.mark.nightly, id=path.stem)
+def by_day(name: str) -> object:
+    return pytest.param(name, marks=() if name.startswith(BY_DAY) else pytest.mark.nightly)
 
 
 def wanted(text: str, mark: str) -> list[str]:
@@ -31,18 +30,17 @@ def wanted(text: str, mark: str) -> list[str]:
 
 def in_its_own_process(path: Path, folder: Path) -> tuple[str, str]:
     command = [sys.executable, "-m", "course_utils.leaks", "--json", str(folder / "report.json"), str(path)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
-    )
+    environment = os.environ | {"PYTHONPATH": str(FOLDER.parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return json.loads((folder / "report.json").read_text())["verdict"], done.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", [by_day(path) for path in PROGRAMS])
-def test_what_a_report_says(path, monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(str(path.parent / "site-packages"))
-    text = path.read_text(encoding="utf-8")
-    line = next((str(at) for at, one in enumerate(text.splitlines(), 1) if one.endswith("# line")), "")
+@pytest.mark.parametrize("name", [by_day(name) for name in PROGRAMS])
+def test_what_a_report_says(name, monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(FOLDER / "site-packages"))
+    path, text = written(name, tmp_path), PROGRAMS[name]
+    line = next(map(str, marked(path, "line")), "")
     if "# alone\n" in text:
         verdict, said = in_its_own_process(path, tmp_path)
     else:

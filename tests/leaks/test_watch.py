@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import linecache
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from torch.nn.modules import module as hooks
 from course_utils import MemoryTracker, watch_growth, watch_why
 from course_utils.leaks.advice import behind
 from course_utils.leaks.pytest_fixture import watch_test
-from tests.leaks.drive import SCRIPTS, watched
+from tests.leaks.drive import watched, written
 
 
 def leak(calls: int, kept: list) -> None:
@@ -38,7 +39,7 @@ def test_text_card_and_figure_say_the_same():
     report = growth.report()
     (found,) = report.findings
     # The output, and the input that the graph saves for the gradient of the weight.
-    assert found.rate.nbytes == found.rate.low == found.rate.high == 4 * 8 * 4 * 2
+    assert found.rate.is_same and found.rate.nbytes == 4 * 8 * 4 * 2
     for text in (str(report), report._repr_html_()):
         assert "growing by 256 B per call" in text
         assert "kept" in text and "05_no_grad.ipynb" in text
@@ -163,8 +164,8 @@ def test_a_watch_is_entered_once():
         ),
     ],
 )
-def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name):
-    (found,) = watched(SCRIPTS / f"{name}.py").findings
+def test_a_misconception_is_one_of_the_course_and_its_heading_exists(name, tmp_path):
+    (found,) = watched(written(name, tmp_path)).findings
     course = behind(found)
     lesson, exercise, key = course.key.split("/", 2)
     root = Path(__file__).resolve().parents[2]
@@ -257,6 +258,38 @@ def test_a_process_that_only_begins_is_asked_again_what_it_is():
         assert growth.report().unwatched == ()
 
 
+def test_a_process_that_ends_between_two_calls_is_told_of():
+    fork, model = multiprocessing.get_context("fork"), torch.nn.Linear(4, 4)
+    with watch_growth() as growth:
+        for call in range(12):
+            model(torch.ones(1, 4))
+            if call == 5:
+                child = fork.Process(target=os.getpid)
+                child.start()
+                child.join()
+    assert growth.report().unwatched == ("1 process that the script started, such as a data loader's workers.",)
+
+
+def test_nodes_are_told_by_the_calls_of_the_thread_that_recorded_them():
+    weight, model, log = torch.ones(4, requires_grad=True), torch.nn.Linear(4, 1), {"total": 0.0}
+
+    def train():
+        for _ in range(30):
+            loss = model(torch.ones(2, 4)).square().mean()
+            loss.backward()
+            log["total"] = log["total"] + loss
+
+    with watch_growth() as growth:
+        for _ in range(1000):
+            torch.tanh(weight)  # this thread's numbers are far ahead
+        thread = threading.Thread(target=train)
+        thread.start()
+        thread.join()
+    (found,) = growth.report().findings
+    assert (found.nodes, found.line.source) == (5, 'log["total"] = log["total"] + loss')
+    assert (found.grown.first, found.grown.last) == (1, 30)
+
+
 class Item:
     """One of very many."""
 
@@ -267,9 +300,9 @@ class Item:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["plain_sum", "comprehension", "generator", "object_circle", "ctx_cycle"])
-def test_a_search_does_not_drown_in_what_the_process_holds(name):
+def test_a_search_does_not_drown_in_what_the_process_holds(name, tmp_path):
     crowd = [Item(number) for number in range(300_000)]
-    (found,) = watched(SCRIPTS / f"{name}.py").findings
+    (found,) = watched(written(name, tmp_path)).findings
     assert found.holder.kind != "nobody"
     assert len(crowd) == 300_000
 
@@ -319,7 +352,9 @@ def test_nodes_are_told_of_only_where_backward_has_freed_them(freed):
     report = growth.report()
     assert [found.holder.name for found in report.findings if found.rate.nbytes] == ([] if freed else ["total"])
     # The addition, the sum and the product of each call; the leaf's node is always the same.
-    assert [(found.holder.name, found.nodes) for found in report.chains] == ([("total", 3)] if freed else [])
+    assert [(found.holder.name, found.nodes) for found in report.findings if not found.rate.nbytes] == (
+        [("total", 3)] if freed else []
+    )
 
 
 def test_the_fixture_fails_a_test_that_leaves_something_behind():

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from course_utils.authoring.lint import exercises_of
 from course_utils.authoring.problems import Notebook, Problem
-from course_utils.authoring.rules import ids, solution_regions
+from course_utils.authoring.rules import solution_regions, unique_ids
 from course_utils.catalogue import LESSONS
 from course_utils.classroom.course.source import called_on_lesson, lessons_made
 
@@ -35,4 +35,4 @@ def checks(page: Notebook) -> Iterator[Problem]:
                 yield page.problem("check-call", what, mend, cell)
 
 
-RULES = (ids, solution_regions, checks)
+RULES = (unique_ids, solution_regions, checks)
