@@ -32,7 +32,7 @@ class Edited(Call):
     """An edit in place."""
 
     version: int  # the memory's counter after it
-    by: str  # the library's function that did it for the line, ``embedding``
+    by: str  # the library's function that did it for the line, "embedding"
     steps: bool  # an optimizer did it
     recording: bool
     view: bool  # through a view of the tensor

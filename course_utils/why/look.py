@@ -80,7 +80,7 @@ _PREFIX = re.compile(r"^_+|^(native|cudnn|fused|safe)_|_backward$")
 
 @functools.lru_cache(maxsize=1024)
 def spoken(name: str) -> str:
-    """An operation as its user calls it: ``nll_loss`` for ``NllLossBackward0``, ``to`` for ``_to_copy``."""
+    """An operation as its user calls it: "nll_loss" for "NllLossBackward0", "to" for "_to_copy"."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation_name(name)).lower()
     while (plain := _PREFIX.sub("", snake)) != snake:
         snake = plain
