@@ -1,6 +1,6 @@
 """``bounded_evaluation``: a mean over any number of batches, in the memory of one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -28,16 +28,13 @@ def _(trial: Trial) -> Seen:
 @bounded_evaluation.looks("counts each sample once, in batches of different size, too", weight=2)
 def _(trial: Trial) -> Seen:
     model, batches = with_batches(trial, 1, 9, 4)
-    return {"the mean": _mean(trial, model.eval(), batches, "model, batches of 1, 9 and 4 samples").detach()}
-
-
-def _stream(trial: Trial, count: int, columns: int) -> Iterator[Tensor]:
-    return (trial.randn(16, columns) for _ in range(count))
+    return {"the mean": _mean(trial, model.eval(), iter(batches), "model, an iterator of 1, 9 and 4 samples").detach()}
 
 
 def _peak(trial: Trial, model: nn.Module, count: int, columns: int, what: str) -> int:
     tracker = MemoryTracker(model)
-    _mean(trial, model, _stream(trial, count, columns), f"{what} model, a generator of {count} batches", within=tracker)
+    batches = (trial.randn(16, columns) for _ in range(count))
+    _mean(trial, model, batches, f"{what} model, a generator of {count} batches", within=tracker)
     return tracker.peak
 
 
@@ -72,5 +69,4 @@ def _(trial: Trial) -> Seen:
 
 @bounded_evaluation.looks("raises ValueError for no batches")
 def _(trial: Trial) -> Seen:
-    for batches, what in (([], "[]"), (iter(()), "an empty generator")):
-        yield from left_by(trial, with_batches(trial)[0], batches, f"model, {what}")
+    yield from left_by(trial, with_batches(trial)[0], iter(()), "model, an empty iterator")
