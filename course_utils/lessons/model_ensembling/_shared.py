@@ -100,6 +100,6 @@ def ensemble(
 
     @exercise.looks("takes each model's own batch norm, in eval mode", weight=weights[2])
     def _(trial: Trial) -> Seen:
-        return {"the outputs": called(trial, 4, normed=True)[0].detach()}
+        return {"the outputs": called(trial, 5, normed=True)[0].detach()}
 
     return exercise
