@@ -49,8 +49,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     layers = [nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(8)]
     model = trial.fill(nn.Sequential(*layers).double())
-    batches = [trial.randn(4, 64) for _ in range(2)]
-    yield "requires grad", _mean(trial, model, batches, "deep model, 2 batches").requires_grad
+    yield "requires grad", _mean(trial, model, trial.randn(2, 4, 64).unbind(), "deep model, 2 batches").requires_grad
     with MemoryTracker(model) as alone, torch.no_grad():
         model(trial.randn(16, 64))
     yield "bytes at the peak", AtMost(max(_peak(trial, model, 3, 64, "deep"), 2 * alone.peak))
