@@ -10,8 +10,8 @@ Cube = compared(__file__)
 
 
 def _x(trial: Trial) -> Tensor:
-    """Numbers of both signs, a 0 among them, where a formula that divides by x has no value."""
-    return torch.cat([trial.randn(trial.integer(3, 5)), trial.randn(1) * 0]).requires_grad_()
+    """A table with numbers of both signs, a 0 among them, where a formula that divides by x has no value."""
+    return torch.cat([trial.randn(trial.integer(2, 4), 3), trial.randn(1, 3) * 0]).requires_grad_()
 
 
 @Cube.looks("is a `torch.autograd.Function` whose `apply` gives x³", gate=True)
@@ -24,7 +24,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     x = _x(trial)
     result = shared.applied(trial, x)
-    return {"gradient of x": shared.gradients(trial, result, [x], trial.randn(len(x)))[0]}
+    return {"gradient of x": shared.gradients(trial, result, [x], trial.randn(*x.shape))[0]}
 
 
 @Cube.looks("has a second derivative: 6x, for the incoming gradient too", weight=4)
@@ -33,7 +33,7 @@ def _(trial: Trial) -> Seen:
     result = shared.applied(trial, x)
     (gradient,) = shared.gradients(trial, result, [x], incoming, " with create_graph=True", create_graph=True)
     yield "the gradient has a history", gradient.requires_grad
-    second, mixed = shared.gradients(trial, gradient, [x, incoming], trial.randn(len(x)), ", and of its gradient")
+    second, mixed = shared.gradients(trial, gradient, [x, incoming], trial.randn(*x.shape), ", and of its gradient")
     yield "second derivative", second
     yield "derivative with respect to the incoming gradient", mixed
 
@@ -43,5 +43,5 @@ def _(trial: Trial) -> Seen:
     one, other = _x(trial), _x(trial)
     result = shared.applied(trial, one)
     shared.applied(trial, other, what="another x")
-    gradient = shared.gradients(trial, result, [one], trial.randn(len(one)), ", with another call in between")[0]
+    gradient = shared.gradients(trial, result, [one], trial.randn(*one.shape), ", with another call in between")[0]
     return {"gradient of x": gradient}

@@ -25,7 +25,9 @@ def _(trial: Trial) -> Seen:
 
 @mean_loss.looks("has no history", "graphs")
 def _(trial: Trial) -> Seen:
-    got = trial.call(*_given(trial, 4, 4), show="mean_loss(model, loss_fn, a list of 2 batches)")
+    model, loss_fn, batches = _given(trial, 4, 4)
+    batches = [(x, model(x).detach()) for x, _ in batches]
+    got = trial.call(model, loss_fn, batches, show="mean_loss(model, loss_fn, a list of 2 batches without loss)")
     return {"requires grad": got.requires_grad}
 
 
@@ -45,8 +47,7 @@ def _(trial: Trial) -> Seen:
 @mean_loss.looks("takes a generator of batches", "len")
 def _(trial: Trial) -> Seen:
     model, loss_fn, batches = _given(trial, 4, 6, 5)
-    shown = "mean_loss(model, loss_fn, a generator of 3 batches)"
-    return {"the mean": trial.call(model, loss_fn, iter(batches), show=shown)}
+    return {"the mean": trial.call(model, loss_fn, iter(batches), show="mean_loss(model, loss_fn, a generator)")}
 
 
 @mean_loss.looks("raises ValueError for no batches", "empty")

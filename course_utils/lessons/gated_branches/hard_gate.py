@@ -26,7 +26,7 @@ def _(trial: Trial) -> Seen:
 @hard_gate.looks("has the gradient of sigmoid(logit)", weight=5)
 def _(trial: Trial) -> Seen:
     yield "gradient of logit", slopes(trial, 2 * trial.randn(4, 5), "logit")
-    yield "gradient of a large logit", slopes(trial, torch.tensor([8.0, -8.0]).double(), "torch.tensor([8.0, -8.0])")
+    yield "gradient of a large logit", slopes(trial, torch.tensor([11.0, -11.0] * 9).double(), "logits of 11 and -11")
 
 
 @hard_gate.looks("has it at a logit of -1000 as well", weight=0.5)

@@ -85,10 +85,8 @@ def one_batch_alive(
 
     _, passes = run(2, nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 2))
     yield "rows at a time", AtMost(max((rows for rows, _ in passes), default=0))
-    yield (
-        "bytes of activations, as the next micro-batch comes",
-        _but_few(max((alive for _, alive in passes), default=0)),
-    )
+    most = max((alive for _, alive in passes), default=0)
+    yield "bytes of activations, as the next micro-batch comes", _but_few(most)
     few, many = (run(count, nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 40))[0] for count in (2, 4))
     yield "more bytes of activations for each micro-batch", _but_few((many - few) // 2)
 

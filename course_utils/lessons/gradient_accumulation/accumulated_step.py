@@ -66,6 +66,8 @@ def _(trial: Trial) -> Seen:
 @accumulated_step.looks("counts no old gradients, and leaves every `.grad` None")
 def _(trial: Trial) -> Seen:
     step = _Step(trial, 8, 4)
+    step.model[0].requires_grad_(False)
+    step.optimizer.param_groups[0]["params"].pop()
     step.old_gradients(trial)
     step.call(_FAR, ", with old gradients in `.grad`")
     return {"weights after the step": step.weights(), ".grad afterwards": step.gradients()}

@@ -1,6 +1,7 @@
 """``apply_gradients``: one step with the average of gradients that come in lists."""
 
 from collections.abc import Collection
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -22,7 +23,8 @@ class _Lists:
     """
 
     def __init__(self, trial: Trial, missing: Collection[tuple[int, int]] = (), begun: bool = True) -> None:
-        self.trial, self.parameters = trial, [trial.randn(*shape, requires_grad=True) for shape in _SHAPES]
+        self.trial, self.draw = trial, partial(trial.randn, dtype=torch.float32)
+        self.parameters = [self.draw(*shape, requires_grad=True) for shape in _SHAPES]
         groups = [{"params": self.parameters[:2]}, {"params": self.parameters[2:]}]
         self.optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9, weight_decay=0.05)
         if begun:
@@ -30,13 +32,13 @@ class _Lists:
             self.optimizer.step()
             self.optimizer.zero_grad()
         self.lists = [
-            [(None if (batch, at) in missing else trial.randn(*p.shape), p) for at, p in enumerate(self.parameters)]
+            [(None if (batch, at) in missing else self.draw(*p.shape), p) for at, p in enumerate(self.parameters)]
             for batch in range(3)
         ]
 
     def old_gradients(self) -> None:
         for parameter in self.parameters:
-            parameter.grad = self.trial.randn(*parameter.shape)
+            parameter.grad = self.draw(*parameter.shape)
 
     def call(self, what: str, *weights: list[float]) -> None:
         show = f"apply_gradients(SGD with momentum, {', '.join(['3 micro-batches', *map(str, weights)])}), {what}"
@@ -84,8 +86,9 @@ def _(trial: Trial) -> Seen:
 @apply_gradients.looks("ignores old `.grad`, and leaves every `.grad` None", "old grad")
 def _(trial: Trial) -> Seen:
     lists = _Lists(trial, {(0, 1), (1, 1), (2, 1)})
+    lists.lists = [pairs[:3] for pairs in lists.lists]
     lists.old_gradients()
-    yield from lists.step("with old gradients in `.grad`, and only None for one parameter").items()
+    yield from lists.step("with old gradients in `.grad`, only None for one parameter, and no pair for one").items()
     yield ".grad afterwards", [parameter.grad for parameter in lists.parameters]
 
 
@@ -93,7 +96,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     for at, shape in ((1, (1, 4)), (2, ()), (0, (4, 3))):
         lists = _Lists(trial)
-        lists.lists[2][at] = (trial.randn(*shape), lists.parameters[at])
+        lists.lists[2][at] = (lists.draw(*shape), lists.parameters[at])
         what = f"a gradient of shape {shape} for a parameter of shape {_SHAPES[at]}"
         yield what, outcome(lambda: lists.call(what))
         yield f"{what}: unmoved", lists.moved()

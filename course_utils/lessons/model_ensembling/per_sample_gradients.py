@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, grad, grad_and_value, vmap
 
 from course_utils.checks.compare import Missed, Seen, Trial, compared
@@ -24,7 +24,8 @@ def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
 def _call(trial: Trial, normed: bool = False) -> tuple[Mapping[str, Any], shared.Passes]:
     (model,), passes = shared.models_of(trial, 1, normed=normed)
     x, y = trial.randn(_SAMPLES, shared.COLUMNS), trial.randn(_SAMPLES, shared.CLASSES)
-    got = trial.call(model, _loss, x, y, show=f"per_sample_gradients(model, loss_fn, x, y), {_SAMPLES} samples")
+    loss, y = (nn.CrossEntropyLoss(reduction="sum"), y.argmax(1)) if normed else (_loss, y)
+    got = trial.call(model, loss, x, y, show=f"per_sample_gradients(model, loss_fn, x, y), {_SAMPLES} samples")
     if not isinstance(got, Mapping):
         raise Missed("not named", expected="a dict of tensors by parameter name", got=got)
     return got, passes

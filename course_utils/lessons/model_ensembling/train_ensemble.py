@@ -15,11 +15,11 @@ train_ensemble = compared(
 )
 
 
-def _call(trial: Trial, steps: int) -> tuple[Mapping[str, Any], shared.Passes]:
-    models, passes = shared.models_of(trial, 3)
+def _call(trial: Trial, steps: int, count: int = 3, normed: bool = False) -> tuple[Mapping[str, Any], shared.Passes]:
+    models, passes = shared.models_of(trial, count, normed=normed)
     x, y = trial.randn(7, shared.COLUMNS), torch.tensor([trial.integer(0, shared.CLASSES - 1) for _ in range(7)])
     lr = trial.integer(21, 79) / 100
-    got = trial.call(models, x, y, lr, steps, show=f"train_ensemble(3 models, x, y, {lr}, steps={steps})")
+    got = trial.call(models, x, y, lr, steps, show=f"train_ensemble({count} models, x, y, {lr}, steps={steps})")
     if not isinstance(got, Mapping):
         raise Missed(expected="a dict of stacked tensors by parameter name", got=got)
     return got, passes
@@ -33,7 +33,7 @@ def _(trial: Trial) -> Seen:
 
 @train_ensemble.looks("goes on from where it is, step by step", weight=2)
 def _(trial: Trial) -> Seen:
-    got, _ = _call(trial, 4)
+    got, _ = _call(trial, 4, count=7, normed=True)
     return {"parameters": {name: value.detach() for name, value in got.items()}}
 
 

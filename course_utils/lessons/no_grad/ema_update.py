@@ -43,7 +43,7 @@ def _(trial: Trial) -> Seen:
 @ema_update.looks("averages floating-point buffers, and copies the others", weight=6)
 def _(trial: Trial) -> Seen:
     table = nn.Identity()
-    table.register_buffer("table", torch.zeros(3))
+    table.register_buffer("table", torch.zeros(3), persistent=False)
     pair = _pair(trial, nn.BatchNorm1d(2), table)
     return {"the target": _values(_updated(trial, *pair, "target, online with batch norm and a buffer of their own"))}
 
@@ -73,9 +73,6 @@ def _(trial: Trial) -> Seen:
     loss = sum((factor * parameter).sum() for parameter in target.parameters())
     _updated(trial, target, online)
     yield "in the memory of the target", memory
-    ended = outcome(lambda: trial.run(lambda: _gradient(loss, factor), called=f"{trial.called}, then backward"))
+    called = f"{trial.called}, then backward"
+    ended = outcome(lambda: trial.run(lambda: torch.autograd.grad(loss, factor)[0], called=called))
     yield "backward of an earlier loss", ended
-
-
-def _gradient(loss: Tensor, factor: Tensor) -> Tensor:
-    return torch.autograd.grad(loss, factor)[0]

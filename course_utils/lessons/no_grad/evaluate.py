@@ -32,7 +32,7 @@ def _(trial: Trial) -> Seen:
 @evaluate.looks("counts each sample once in batches of different size, and is a float", weight=2)
 def _(trial: Trial) -> Seen:
     model, batches = _given(trial, 8, 1, 4)
-    got = trial.call(model.eval(), batches, show="evaluate(model in eval mode, batches of 8, 1 and 4 samples)")
+    got = trial.call(model.eval(), iter(batches), show="evaluate(model in eval mode, iterator of 8, 1 and 4 samples)")
     return {"the accuracy": float(got), "its type": type(got).__name__}
 
 
@@ -62,4 +62,4 @@ def _(trial: Trial) -> Seen:
 
 @evaluate.looks("raises ValueError for no batches, with everything put back")
 def _(trial: Trial) -> Seen:
-    yield from left_by(trial, mixed_model(trial), [], "model, []")
+    yield from left_by(trial, mixed_model(trial), iter(()), "model, an empty iterator")

@@ -1,5 +1,6 @@
 """``stream_predictions``: one prediction at a time, and a grad mode that stays the caller's."""
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -56,7 +57,8 @@ def _notes(answer: Any, model: nn.Module, batches: Iterable[Tensor], modes: list
         stream = iter(answer(model, batches))
         for mode in modes:
             torch.set_grad_enabled(mode)
-            next(stream)
+            with contextlib.suppress(RuntimeError):
+                next(stream)
             notes.append(torch.is_grad_enabled())
         getattr(stream, "close", lambda: None)()
         del stream
@@ -68,13 +70,14 @@ def _notes(answer: Any, model: nn.Module, batches: Iterable[Tensor], modes: list
 
 @stream_predictions.looks("leaves the caller's grad mode alone: at every step, and after an early break", weight=6)
 def _(trial: Trial) -> Seen:
-    model, batches = _model(trial), [trial.randn(4, 3) for _ in range(4)]
+    model, batches = _model(trial), [trial.randn(4, columns) for columns in (3, 3, 2)]
     for modes, what in (
         ([True, True], "two items, then break"),
         ([False, False], "two items under no_grad, then break"),
         ([False, True], "one item under no_grad, one outside"),
         ([True, False], "one item, and one under no_grad"),
+        ([True, True, True], "two items, and an error of the model"),
     ):
-        called = f"stream_predictions(model, 4 batches): {what}"
+        called = f"stream_predictions(model, 3 batches): {what}"
         notes = trial.run(lambda: _notes(trial.answer, model, batches, modes), called=called)
         yield "the caller's grad mode at each item, and at the end", notes

@@ -12,9 +12,10 @@ from course_utils.checks.compare import Raised, Trial, outcome
 
 def mixed_model(trial: Trial, training: bool = True) -> nn.Sequential:
     """A model from 3 columns to 4 that tells the modes apart. Two parts, at two depths, are in another mode than the
-    rest, and one parameter is frozen."""
+    rest, one of them with two parents, and one parameter is frozen."""
     last = nn.Sequential(nn.Tanh(), nn.Linear(6, 4))
-    model = trial.fill(nn.Sequential(nn.Linear(3, 6), ModeRoll(), last, nn.Dropout(0.0)).double()).train(training)
+    layers = nn.Linear(3, 6), ModeRoll(), last, nn.Dropout(0.0), nn.Sequential(last[0])
+    model = trial.fill(nn.Sequential(*layers).double()).train(training)
     model[0].bias.requires_grad_(False)
     for part in (last[0], model[3]):
         part.train(not training)

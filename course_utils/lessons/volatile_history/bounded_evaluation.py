@@ -1,6 +1,6 @@
 """``bounded_evaluation``: a mean over any number of batches, in the memory of one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -28,16 +28,13 @@ def _(trial: Trial) -> Seen:
 @bounded_evaluation.looks("counts each sample once, in batches of different size, too", weight=2)
 def _(trial: Trial) -> Seen:
     model, batches = with_batches(trial, 1, 9, 4)
-    return {"the mean": _mean(trial, model.eval(), batches, "model, batches of 1, 9 and 4 samples").detach()}
-
-
-def _stream(trial: Trial, count: int, columns: int) -> Iterator[Tensor]:
-    return (trial.randn(16, columns) for _ in range(count))
+    return {"the mean": _mean(trial, model.eval(), iter(batches), "model, an iterator of 1, 9 and 4 samples").detach()}
 
 
 def _peak(trial: Trial, model: nn.Module, count: int, columns: int, what: str) -> int:
     tracker = MemoryTracker(model)
-    _mean(trial, model, _stream(trial, count, columns), f"{what} model, a generator of {count} batches", within=tracker)
+    batches = (trial.randn(16, columns) for _ in range(count))
+    _mean(trial, model, batches, f"{what} model, a generator of {count} batches", within=tracker)
     return tracker.peak
 
 
@@ -52,8 +49,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     layers = [nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(8)]
     model = trial.fill(nn.Sequential(*layers).double())
-    batches = [trial.randn(4, 64) for _ in range(2)]
-    yield "requires grad", _mean(trial, model, batches, "deep model, 2 batches").requires_grad
+    yield "requires grad", _mean(trial, model, trial.randn(2, 4, 64).unbind(), "deep model, 2 batches").requires_grad
     with MemoryTracker(model) as alone, torch.no_grad():
         model(trial.randn(16, 64))
     yield "bytes at the peak", AtMost(max(_peak(trial, model, 3, 64, "deep"), 2 * alone.peak))
@@ -72,5 +68,4 @@ def _(trial: Trial) -> Seen:
 
 @bounded_evaluation.looks("raises ValueError for no batches")
 def _(trial: Trial) -> Seen:
-    for batches, what in (([], "[]"), (iter(()), "an empty generator")):
-        yield from left_by(trial, with_batches(trial)[0], batches, f"model, {what}")
+    yield from left_by(trial, with_batches(trial)[0], iter(()), "model, an empty iterator")
