@@ -73,7 +73,8 @@ def _result(grading, topic, answer, outcome):
     exercise = grading["grade_id"].removesuffix("-check").removeprefix(f"{topic}-" * (not grading["solution"]))
     possible = float(grading["points"])
     earned = possible * SHARES.get(outcome, 0.0)
-    text = f"{exercise}: {earned:g} of {possible:g} points, {outcome}"
+    said = "The file is broken." if outcome == "unreadable" else f"{earned:g} of {possible:g} points, {outcome}"
+    text = f"{exercise}: {said}"
     values = {"grade_id": grading["grade_id"], "exercise": exercise, "earned": earned, "possible": possible}
     values |= {"outcome": outcome, "text": text, "html": f"<p>{text}</p>", "wall_seconds": 0.0}
     values |= {"said": f"{possible:g} of {possible:g} points" if outcome == "review by hand" else None}

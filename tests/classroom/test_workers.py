@@ -18,7 +18,7 @@ LOCAL_PAGE = "127.0.0.1:0"
 
 
 def test_a_scheduler_without_dask_is_told_what_to_install(teacher, monkeypatch):
-    monkeypatch.setitem(sys.modules, "course_utils.classroom.run.cluster", None)
+    monkeypatch.setitem(sys.modules, "distributed", None)
     teacher.hand_in("ada")
     assert ".[cluster]" in teacher.run("grade", "--scheduler", "tcp://127.0.0.1:9", status=1)
 

@@ -81,9 +81,10 @@ class Records:
                     )
             for comment in notebook.comments:
                 if result := results.get(comment.name):
+                    why = f"{result.text.partition(': ')[2]} Ask your teacher to look at it."
                     comment.auto_comment = {
                         "not attempted": "No response.",
-                        "unreadable": f"Your file could not be read. {result.text.partition(': ')[2]}",
+                        "unreadable": f"Your file could not be read. {why}",
                     }.get(result.outcome)
             self.gradebook.db.commit()
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -45,7 +45,8 @@ def release(course: ClassFolder, assignment: str, try_out: TryOut | None = None)
         if target.parent.exists():
             shutil.move(target.parent, Path(folder) / "before")
         shutil.move(made.parent, target.parent)
-    return sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in read(target).cells)
+    cells = [cell.metadata.get("nbgrader", {}) for cell in read(target).cells]
+    return sum(cell.get("points", 0) for cell in cells if cell.get("grade") or cell.get("task"))
 
 
 def _generate(course: ClassFolder, assignment: str, folder: str, *, enter: bool) -> Path:

@@ -149,7 +149,8 @@ class Director:
                 # A stub that nobody touched must not take the place of an answer that was made elsewhere.
                 "unless": sorted(step.released.names) if step.released and step.is_stub else [],
                 "seconds": self._limits.check_seconds,
-                "output_bytes": max(min(self._room, LONGEST_OUTPUT), 0),
+                # The shell adds a line that says how much it left out.
+                "output_bytes": max(min(self._room, LONGEST_OUTPUT) - 1000, 0),
             }
         )
         self._spent += float(answer["seconds"])
