@@ -205,7 +205,7 @@ class Births:
         young: Counter[int] = Counter()
         for birth in (birth for _, window in self._windows for birth in window if birth() is not None):
             if birth.site == kept.site and self.place_of[birth.call] == kept.place and not birth.kept:
-                young[birth.call] += birth.nbytes
+                young.update(birth.by_call)
         return young
 
     def _kept_by(self, birth: Birth) -> Kept:
