@@ -36,7 +36,7 @@ class Births:
         trained: for each call, how many calls had begun, itself included, when a backward pass first used what it had
             made; 0 where none did.
         place_of: for each call, the number of its place.
-        totals: for each call, the bytes of all known storages that lived as it began.
+        totals: for each call, the bytes of all known storages that lived as it began, without its batch.
     """
 
     def __init__(self) -> None:
@@ -161,7 +161,6 @@ class Births:
         self._threads.append(here)
         for change in self.recorder.changes():  # a storage got another size
             self.alive_bytes += change.delta
-        self.totals.append(self.alive_bytes)
         while self._windows and self._windows[0][0] <= self.call - YOUNG:
             _, window = self._windows.popleft()
             for birth in window:
@@ -173,6 +172,15 @@ class Births:
         batch = self._made_for(args)
         self._windows.append((self.call, batch))
         self._given = len(batch)
+        self.totals.append(self.lasting_bytes)
+
+    @property
+    def lasting_bytes(self) -> int:
+        """Bytes of all known storages that live now, without the batch of the last call: one program holds that after
+        the call and another does not.
+        """
+        batch = self._windows[-1][1][: self._given]
+        return self.alive_bytes - sum(birth.nbytes for birth in batch if birth() is not None)
 
     def _made_for(self, args: tuple) -> list[Birth]:
         """Takes the call's own batch, and what was made after it, out of the last call's births. Batches that were made
@@ -205,7 +213,7 @@ class Births:
         young: Counter[int] = Counter()
         for birth in (birth for _, window in self._windows for birth in window if birth() is not None):
             if birth.site == kept.site and self.place_of[birth.call] == kept.place and not birth.kept:
-                young[birth.call] += birth.nbytes
+                young.update(birth.by_call)
         return young
 
     def _kept_by(self, birth: Birth) -> Kept:

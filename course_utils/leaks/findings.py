@@ -121,7 +121,7 @@ class GrowthReport:
         allocated_bytes: what the CUDA allocator says beside it; None without CUDA.
         limit_bytes: the memory that can fill up; None where no limit is known.
         unwatched: what happened that the watch could not see, in words.
-        totals: bytes of all known tensors as each call began.
+        totals: bytes of all known tensors as each call began, without its batch.
         grew: how these grew; None where they did not go on growing.
         process: how the process grew, where tensors do not explain it.
         rounds_at: where a round of a loop begins, where neither calls nor gradients tell.

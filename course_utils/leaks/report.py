@@ -135,7 +135,7 @@ class Reporter:
     def _grew(self) -> Grew | None:
         """How the bytes alive grew, and what of that is told of; None where they did not grow to the end."""
         births, first = self.births, self.warm_up + 1
-        totals = [*births.totals[first:], births.alive_bytes]
+        totals = [*births.totals[first:], births.lasting_bytes]
         if len(totals) < 2 * LEAST_CALLS or not rises(totals):
             return None
         told = [kept for kept in births.kept.values() if id(kept) in self._named]

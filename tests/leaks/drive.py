@@ -56,6 +56,7 @@ def run(path: Path) -> None:
 
 def watched(path: Path, **options: int) -> GrowthReport:
     """The report on a script, as the command gives it at the end."""
+    sys.modules.pop("last script", None)  # freed under the watch, it would be taken off what this one keeps
     gc.collect()  # what other tests have left
     with watch_growth(**options) as growth:
         run(path)
