@@ -118,20 +118,16 @@ def test_long_texts_are_cut_and_not_worked_on(graded):
         for piece in PIECES:
             notebook.add((piece * 200_000)[:200_000], kind="markdown")
         notebook.add("<b>" * 100_000, kind="raw").add("a." * 200_000).add("f'" * 200_000)
-        notebook.cell("case-run")["outputs"] = [
-            *({"output_type": "stream", "name": "stdout", "text": "\x1b[31ma" * 10_000} for _ in range(30)),
-            {"output_type": "error", "ename": "E", "evalue": "", "traceback": ["line"] * 20_000},
-            *(
-                {"output_type": "display_data", "data": {"text/plain": "x" * 100_000}, "metadata": {}}
-                for _ in range(300)
-            ),
+        notebook.cell("case-run")["outputs"] = [  # as long as grading lets in
+            *({"output_type": "stream", "name": "stdout", "text": "\x1b[31ma" * 16_000} for _ in range(5)),
+            *({"output_type": "display_data", "data": {"text/plain": "x" * 100_000}, "metadata": {}} for _ in range(5)),
         ]
         notebook.add("*after*", "end", kind="markdown")
 
     rewrite(graded, "ada", write)
     graded.run("feedback", DETACH, "--student", "ada")
     shown = shown_of(graded, "ada")
-    assert len(str(shown)) < 6 * 2**20 and shown.get_text().count("more characters") >= len(PIECES)
+    assert len(str(shown)) < 6 * 2**20 and shown.get_text().count("more characters") == len(PIECES) + 3
     assert "snapshot: 0 of 1 points, wrong" in shown.get_text() and "after" in shown.get_text()
 
 

@@ -15,6 +15,7 @@ from course_utils.base.markup import clean
 from course_utils.base.words import points, rounded, shown
 from course_utils.classroom.books.gradebook import settle
 from course_utils.classroom.books.marks import Mark, marks_of
+from course_utils.classroom.books.shown import LONGEST_MARKED_UP
 from course_utils.classroom.books.stored import load, refuse_outdated
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.release import last_words
@@ -78,9 +79,12 @@ def _convert(course: ClassFolder, assignment: str, student: str, summary: str) -
     from nbgrader.utils import capture_log, temp_attrs
 
     class OnTop(NbGraderPreprocessor):
-        """Puts the summary above the notebook."""
+        """Puts the summary above the notebook, and cuts raw cells, which no filter of ``shown`` sees."""
 
         def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+            for cell in nb.cells:
+                if cell.cell_type == "raw" and (more := len(cell.source) - LONGEST_MARKED_UP) > 0:
+                    cell.source = f"{cell.source[:LONGEST_MARKED_UP]}\n... and {more:,} more characters"
             nb.cells.insert(0, new_markdown_cell(summary))
             return nb, resources
 
