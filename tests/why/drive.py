@@ -78,6 +78,7 @@ def asked(program: Program, watched: bool, text: str = "") -> Reason | None:
     finally:
         sys.modules["__main__"] = before
         if torch.distributed.is_initialized():
+            torch.distributed.barrier()  # gloo's threads have come to their end before their group does
             torch.distributed.destroy_process_group()
         torch.set_grad_enabled(True)
 

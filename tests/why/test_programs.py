@@ -8,7 +8,12 @@ import torch
 from tests.why.drive import PROGRAMS, misses, programs
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the programs' own
-EVERY = [program for table in sorted(PROGRAMS.glob("*.txt")) for program in programs(table.stem)]
+# Where a process group is given up while gloo still works, its end waits for a thread that waits for Python: seen once.
+EVERY = [
+    pytest.param(program, marks=pytest.mark.nightly if "process_group" in program.text else ())
+    for table in sorted(PROGRAMS.glob("*.txt"))
+    for program in programs(table.stem)
+]
 
 
 @pytest.mark.parametrize("watched", [False, True], ids=["alone", "watched"])
