@@ -273,7 +273,7 @@ PUPILS = [
     in_answers("is-both-true-and-false", assignment=FLAGS, will_require_grad=BOTH, freeze=FROZEN,
         worth={"freeze": ("partial", 1.85)}),
     in_answers("looks-for-ready-answers", snapshot=ON_DISK, predicted_edit=TRUTH, truncated_bptt=REFERENCE,
-        worth={"snapshot": ("partial", 0.33)}),
+        worth={"snapshot": (f"partial or {NOTHING}", None)}),
     edited("asks-the-check-in-its-answer", lambda n: n.write(predicted_edit=ASKS), {"predicted_edit": (BLANK, 0.0)}),
     edited("hands-in-many-guesses", _guesses, {"predicted_edit": ("wrong or partial", None)}),
     edited("edits-checks-and-prints-points", _edited_checks, dict.fromkeys(WRONG, (NOTHING, 0.0))),

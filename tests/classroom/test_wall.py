@@ -134,7 +134,8 @@ class Wall:
             *(ROOT / "course_utils/lessons/detach" / f"mean_loss.{ending}" for ending in ("py", "toml")),
             *(Path("/etc/passwd"), Path("/etc/shadow"), Path.home() / ".bashrc"),
         ]
-        places = ["/", "/usr", "/etc", "/dev", "/proc/sys/kernel", "/home", sys.prefix, str(course), str(ROOT)]
+        places = ["/", "/usr", "/etc", "/dev", "/proc/sys/kernel", "/home", sys.prefix, str(course)]
+        places += [str(ROOT)] * (not ROOT.is_relative_to("/tmp"))  # below /tmp it is in the sandbox's own empty folder
         numbers = {"x86_64": (248, 250, 101, 310), "aarch64": (217, 219, 117, 270)}[platform.machine()]
         network = [("127.0.0.1", port), ("1.1.1.1", 53)]
         tries = {
