@@ -18,7 +18,7 @@ from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX, ROOT, exercises
 from tests.classroom.mishaps import UNREADABLE
 from tests.classroom.students import BY_HAND
 from tests.classroom.teacher import row, said_of
-from tests.classroom.the_class import BY_NAME, STUDENTS, TOPICS
+from tests.classroom.the_class import AT_A_PUSH, STUDENTS, TOPICS
 
 pytestmark = [*NEEDS_SANDBOX]
 SHOWN = ("detach-wrong-0", "deletes-and-edits", "breaks-parsers", "shows-what-does-not-end", "cut-off", "as-released")
@@ -27,10 +27,14 @@ SHOWN = ("detach-wrong-0", "deletes-and-edits", "breaks-parsers", "shows-what-do
 class Graded:
     """The class after ``grade``, ``feedback`` and ``export``, and what the first of them printed."""
 
-    def __init__(self, teacher):
-        self.teacher = teacher
+    def __init__(self, teacher, students):
+        self.teacher, self.students = teacher, students
         self.printed = the_class.grade(teacher)
         self.rows = outcomes(teacher)
+
+    def wrong(self):
+        """What came otherwise than it must: student -> exercise -> what came, what should have."""
+        return {one.name: wrong for one in self.students if (wrong := differences(one, self.rows[one.name]))}
 
 
 def outcomes(teacher):
@@ -43,49 +47,57 @@ def outcomes(teacher):
 
 
 @pytest.fixture(scope="module")
-def handed_in(released_course, tmp_path_factory):
+def students(request):
+    return STUDENTS if request.config.getoption("--tier") == "nightly" else AT_A_PUSH
+
+
+@pytest.fixture(scope="module")
+def handed_in(students, released_course, tmp_path_factory):
     teacher = released_course.copy(tmp_path_factory.mktemp("handed_in") / "class")
     with teacher.gradebook() as gradebook:
         gradebook.add_student("absent")
-    the_class.hand_in(teacher)
+    the_class.hand_in(teacher, students)
     return teacher
 
 
 @pytest.fixture(scope="module")
-def graded(handed_in, tmp_path_factory):
-    graded = Graded(handed_in.copy(tmp_path_factory.mktemp("graded") / "class"))
+def graded(handed_in, students, tmp_path_factory):
+    graded = Graded(handed_in.copy(tmp_path_factory.mktemp("graded") / "class"), students)
     graded.teacher.run("feedback", DETACH, "--student", *SHOWN)
     return graded
 
 
 def differences(student, found):
-    """What came otherwise than it must: exercise -> what came, what should have."""
+    """exercise -> what came, what should have."""
     wrong = {}
-    for name, (wanted, points) in student.outcomes.items():
-        outcome, earned = found.get(name, ("nothing", 0.0))
+    for exercise, (wanted, points) in student.outcomes.items():
+        outcome, earned = found.get(exercise, ("nothing", 0.0))
         as_many = points is None or earned == pytest.approx(points, abs=0.006)
         if outcome not in wanted.split(" or ") or not as_many:
-            wrong[name] = (outcome, earned), (wanted, points)
+            wrong[exercise] = (outcome, earned), (wanted, points)
     return wrong
 
 
-@pytest.mark.parametrize("name", BY_NAME)
-def test_everybody_gets_what_they_deserve(name, graded):
-    assert differences(BY_NAME[name], graded.rows[name]) == {}, said_of(graded.printed, name)
+@pytest.mark.parametrize(
+    "student",
+    [pytest.param(one, id=one.name, marks=() if one in AT_A_PUSH else pytest.mark.nightly) for one in STUDENTS],
+)
+def test_everybody_gets_what_they_deserve(student, graded):
+    assert differences(student, graded.rows[student.name]) == {}, said_of(graded.printed, student.name)
 
 
 def test_a_teacher_is_told_whom_to_look_at_and_what_stands_in_a_notebook(graded):
     wrong = {}
-    for name, student in BY_NAME.items():
-        said = said_of(graded.printed, name)
+    for student in graded.students:
+        said = said_of(graded.printed, student.name)
         told = " ".join(text for text in said if text.startswith("Look at these by hand"))
         listed = " ".join(text for text in said if "Words that no answer to this lesson needs" in text)
-        waits = {exercise for exercise, (outcome, _) in graded.rows[name].items() if outcome == BY_HAND}
+        waits = {exercise for exercise, (outcome, _) in graded.rows[student.name].items() if outcome == BY_HAND}
         as_wanted = [matches(student.listed, listed)]
         as_wanted += [student.told is None or matches(student.told, told)]
         as_wanted += [bool(told) or all(exercise.endswith("-written") for exercise in waits)]
         if not all(as_wanted):
-            wrong[name] = said
+            wrong[student.name] = said
     assert wrong == {}, "no word too many, and no point waits without its reason"
 
 
@@ -94,8 +106,8 @@ def matches(pattern, text):
 
 
 def test_the_gradebook_holds_the_same_points(graded):
-    for name, found in graded.rows.items():
-        assignment = BY_NAME[name].assignment
+    for student in graded.students:
+        name, assignment, found = student.name, student.assignment, graded.rows[student.name]
         marks = graded.teacher.marks(name, assignment)
         for exercise, (outcome, earned) in found.items():
             waits = outcome in (BY_HAND, "unreadable")
@@ -104,13 +116,13 @@ def test_the_gradebook_holds_the_same_points(graded):
 
 
 def test_the_table_names_everybody_and_no_nought_stands_alone(graded):
-    for student in STUDENTS:
+    for student in graded.students:
         outcomes = re.split(r"\s{2,}", row(graded.printed, student.name))[2:]
         assert len(outcomes) >= len(exercises(student.assignment)) and "0" not in outcomes
     for name, outcome in {"cut-off": "? unreadable", "answers-that-raise": "0 raised"}.items():
         assert outcome in row(graded.printed, name)
     assert re.search(r"^Without a submission: .*\babsent\b", graded.printed, re.MULTILINE)
-    assert f"{DETACH}: {sum(s.assignment == DETACH for s in STUDENTS)} graded" in graded.printed
+    assert f"{DETACH}: {sum(s.assignment == DETACH for s in graded.students)} graded" in graded.printed
     assert re.search(r"^Outcomes: \d+ passed, \d+ partial, .* review by hand$", graded.printed, re.MULTILINE)
     assert re.search(rf"^{DETACH}: still to mark: \d+ \(.*detach-written \d+\)$", graded.printed, re.MULTILINE)
 
@@ -155,7 +167,7 @@ def test_the_graded_notebook_is_the_released_one_with_answers_and_cards(graded):
 
 
 def test_whatever_a_notebook_shows_files_stay_small_and_whole(graded):
-    for student in STUDENTS:
+    for student in graded.students:
         text = graded.teacher.notebook("autograded", student.assignment, student.name).read_bytes()
         assert len(text) < 8 * 2**20 and json.loads(text.decode("utf-8")), student.name
     for name in SHOWN:
@@ -212,25 +224,24 @@ def busy(processes):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("time", range(3))
-def test_a_busy_machine_changes_nothing(time, handed_in, tmp_path):
+def test_a_busy_machine_changes_nothing(time, handed_in, students, tmp_path):
     with busy(2):
-        rows = Graded(handed_in.copy(tmp_path / "class")).rows
-    assert {name: wrong for name in BY_NAME if (wrong := differences(BY_NAME[name], rows[name]))} == {}
+        assert Graded(handed_in.copy(tmp_path / "class"), students).wrong() == {}
 
 
 @pytest.mark.nightly
-def test_a_killed_run_leaves_no_process_and_loses_nothing(handed_in, tmp_path):
+def test_a_killed_run_leaves_no_process_and_loses_nothing(handed_in, students, tmp_path):
     teacher = handed_in.copy(tmp_path / "class")
     code = "import sys; from tests.classroom import the_class, teacher; the_class.grade(teacher.Teacher(sys.argv[1]))"
     process = subprocess.Popen([sys.executable, "-c", code, str(teacher.root)], cwd=ROOT, stdout=subprocess.DEVNULL)
-    while len(list(teacher.root.glob("autograded/*/*/*.ipynb"))) < len(STUDENTS) // 2:
+    while len(list(teacher.root.glob("autograded/*/*/*.ipynb"))) < len(students) // 2:
         assert process.poll() is None, "the run ended before it could be killed"
         time.sleep(0.02)
     family = psutil.Process(process.pid).children(recursive=True)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert psutil.wait_procs(family, timeout=30)[1] == []
-    again = Graded(teacher)
-    assert {name: wrong for name in BY_NAME if (wrong := differences(BY_NAME[name], again.rows[name]))} == {}
+    again = Graded(teacher, students)
+    assert again.wrong() == {}
     now = sum(map(int, re.findall(r"graded \((\d+) now", again.printed)))
-    assert now <= len(STUDENTS) - len(STUDENTS) // 2 + 1, "what had been graded stayed graded"
+    assert now <= len(students) - len(students) // 2 + 1, "what had been graded stayed graded"

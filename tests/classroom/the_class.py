@@ -66,9 +66,11 @@ def honest(assignment: str) -> Iterator[Student]:
 HONEST = [student for assignment in TOPICS for student in honest(assignment)]
 STUDENTS = [*HONEST, *STYLES, *MISHAPS, *NO_ANSWERS, *NOT_READ, *ATTACKS]
 BY_NAME = {student.name: student for student in STUDENTS}
+# Before a push every kind of file, every fourth habit and every fourth try; the whole class at night.
+AT_A_PUSH = [*HONEST, *STYLES[::4], *MISHAPS, *NO_ANSWERS, *NOT_READ, *ATTACKS[::4]]
 
 
-def hand_in(teacher, students=STUDENTS):
+def hand_in(teacher, students):
     """Puts everything where nbgrader's collect would."""
     for student in students:
         folder = teacher.notebook("submitted", student.assignment, student.name).parent

@@ -77,10 +77,15 @@ def asked(program: Program, watched: bool, text: str = "") -> Reason | None:
         return why(error)
     finally:
         sys.modules["__main__"] = before
-        if torch.distributed.is_initialized():
-            torch.distributed.barrier()  # gloo's threads have come to their end before their group does
-            torch.distributed.destroy_process_group()
+        end_process_group()
         torch.set_grad_enabled(True)
+
+
+def end_process_group() -> None:
+    """Ends the group that a program began."""
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()  # gloo's threads have come to their end before their group does
+        torch.distributed.destroy_process_group()
 
 
 def _cells(name: str, text: str) -> list[Any]:
