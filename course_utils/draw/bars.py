@@ -9,9 +9,19 @@ from typing import Any
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, format_bytes
-from course_utils.draw.labels import sentence, shortened, wrapped
 from course_utils.draw.page import Drawing, new_page, require
-from course_utils.draw.style import BLUE, GREEN, ORANGE, PURPLE, RULE, bold_width, text_width
+from course_utils.draw.style import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    RULE,
+    bold_width,
+    sentence,
+    shortened,
+    text_width,
+    wrapped,
+)
 from course_utils.measure.compare import Comparison, format_count
 
 # Bars differ without colour, too.

@@ -10,10 +10,9 @@ import torch
 
 from course_utils.draw.fold import MOST_NODES, Group, folded
 from course_utils.draw.graph_card import LEADING, Card, Role, card_of, in_words, numbers_in_words, summary
-from course_utils.draw.labels import wrapped
 from course_utils.draw.layout import Box, Layout, Line, layered
 from course_utils.draw.page import Drawing, new_page, require
-from course_utils.draw.style import RULE, text_width
+from course_utils.draw.style import RULE, text_width, wrapped
 from course_utils.graph import GraphMemory, graph_memory
 from course_utils.graph.names import tensor_names
 from course_utils.graph.numbers import Numbers, numbers_of

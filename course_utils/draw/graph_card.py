@@ -9,8 +9,7 @@ from typing import Literal
 
 from course_utils.base.text import count_of, format_bytes
 from course_utils.draw.fold import Group
-from course_utils.draw.labels import shortened, wrapped
-from course_utils.draw.style import text_width
+from course_utils.draw.style import shortened, text_width, wrapped
 from course_utils.graph import GraphMemory
 from course_utils.graph.numbers import Numbers
 

@@ -10,9 +10,21 @@ from typing import Any
 
 from course_utils.base.errors import explain
 from course_utils.base.text import count_of, describe, format_bytes
-from course_utils.draw.labels import byte_unit, shortened
 from course_utils.draw.page import Drawing, Page, new_page
-from course_utils.draw.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RULE, SKY, bold_width, text_width
+from course_utils.draw.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    RULE,
+    SKY,
+    bold_width,
+    byte_unit,
+    shortened,
+    text_width,
+)
 from course_utils.memory import MemoryTracker
 from course_utils.memory.report import Timeline
 
