@@ -13,7 +13,7 @@ import torch
 from course_utils import catalogue
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
-from course_utils.checks.asides import Hint, Prediction, Solution
+from course_utils.checks.card import Hint, Prediction, Solution
 from course_utils.checks.exercise import Exercise
 from course_utils.checks.judge import judge
 from course_utils.checks.predictions import normal_value

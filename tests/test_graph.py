@@ -13,9 +13,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from course_utils.graph import graph_memory, names, references, report, walk
-from course_utils.graph.names import tensor_names
 from course_utils.graph.numbers import numbers_of
 from course_utils.graph.references import living, living_tensors
+from course_utils.graph.walk import tensor_names
 from course_utils.memory import MemoryTracker
 from tests.recorded_graphs import GRAPHS, GatedNet, freed_by_dropping, gated_loss, leaf, perceptron_model
 
