@@ -13,7 +13,7 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.text import Text
 
 from course_utils.draw import plot_graph
-from course_utils.draw.fold import folded
+from course_utils.draw.boxes import folded
 from course_utils.draw.graph import graph_plan
 from course_utils.draw.layout import layered
 from course_utils.graph import graph_memory
