@@ -12,11 +12,12 @@ import io
 import itertools
 import sys
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from benchmarks.allocator import Allocator
 from course_utils.memory import MemoryTracker
@@ -50,14 +51,6 @@ class Bytes:
         return self.peak <= self.allocator_peak or self.peak <= (self.peak_under_a_mode or 0)
 
 
-@dataclass
-class Comparison:
-    """One operation on one sample: phase -> bytes."""
-
-    op: str
-    phases: dict[str, Bytes] = field(default_factory=dict)
-
-
 def operations() -> list[Any]:
     """PyTorch's list of operations with sample inputs (``OpInfo``)."""
     with contextlib.redirect_stderr(io.StringIO()), warnings.catch_warnings():
@@ -66,24 +59,23 @@ def operations() -> list[Any]:
     return list(op_db)
 
 
-def compare(op: Any, sample: Any) -> Comparison:
-    """Runs one operation on one sample under both."""
-    name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
-    result = Comparison(name)
+def compare(op: Any, sample: Any) -> dict[str, Bytes]:
+    """Runs one operation on one sample under both: bytes by phase."""
+    result: dict[str, Bytes] = {}
     run(op, sample, MemoryTracker(device="cpu"))  # fills the caches that some kernels keep
     tracker = MemoryTracker(device="cpu")
     unseen = run(op, sample, tracker)
     allocator = Allocator()
     run(op, sample, allocator)
     for ours, truth, beside in zip(tracker.phases, allocator.phases, unseen, strict=True):
-        result.phases[ours.name] = Bytes(ours.end, beside, truth.end, ours.peak, truth.peak)
-    if any(not found.exact or found.peak > found.allocator_peak for found in result.phases.values()):
+        result[ours.name] = Bytes(ours.end, beside, truth.end, ours.peak, truth.peak)
+    if any(not found.exact or found.peak > found.allocator_peak for found in result.values()):
         # PyTorch writes some formulas twice, and takes the one without in-place operations while any dispatch mode is
         # active (isTensorSubclassLike in ATen): then the count is right for what ran, and this tells.
         allocator = Allocator()
         with EmptyMode():
             run(op, sample, allocator)
-        for found, truth in zip(result.phases.values(), allocator.phases, strict=True):
+        for found, truth in zip(result.values(), allocator.phases, strict=True):
             found.held_under_a_mode, found.peak_under_a_mode = truth.end, truth.peak
     return result
 
@@ -126,13 +118,7 @@ def run(op: Any, sample: Any, tracker: MemoryTracker | Allocator) -> list[int]:
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, dict):
-        return [found for item in value.values() for found in _tensors(item)]
-    if isinstance(value, (list, tuple)):
-        return [found for item in value for found in _tensors(item)]
-    return []
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def samples(op: Any, count: int) -> list[Any]:
@@ -162,8 +148,7 @@ def main() -> int:
             continue
         try:
             for sample in samples(op, options.samples):
-                result = compare(op, sample)
-                for phase, found in result.phases.items():
+                for phase, found in compare(op, sample).items():
                     scratch = found.allocator_peak - found.peak
                     counts[phase].update(
                         {
@@ -180,7 +165,7 @@ def main() -> int:
                         }
                     )
                     if not found.exact or not found.peak_is_lower_bound:
-                        print(f"{result.op}, {phase}: {found}")
+                        print(f"{op.name} {op.variant_test_name}, {phase}: {found}")
         except Exception as error:  # an operation's own sample fails to run: say so, and go on with the others
             failed.append(f"{op.name}: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
     print(f"torch {torch.__version__}, Python {sys.version.split()[0]}, CPU, one thread")

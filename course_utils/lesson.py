@@ -13,12 +13,12 @@ import torch
 from course_utils import catalogue
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
-from course_utils.checks.asides import Hint, Prediction, Solution
+from course_utils.checks.card import Hint, Prediction, Solution
 from course_utils.checks.exercise import Exercise
 from course_utils.checks.judge import judge
+from course_utils.checks.misconceptions import thought_behind, thoughts
 from course_utils.checks.predictions import normal_value
 from course_utils.checks.score import Score
-from course_utils.checks.thoughts import thought_behind, thoughts
 from course_utils.progress import history
 from course_utils.progress.tables import ScoreCard, ScoreRow
 
@@ -170,19 +170,19 @@ class Lesson:
         Returns:
             Plain data, read now, earlier sessions included; shows itself as a table.
         """
-        stored = {attempt.exercise: attempt for attempt in history.attempts(self.name)}
+        stored = history.stored()
         rows = []
         for exercise in self.exercises.values():
             now = self._scores.get(exercise.name)
-            before = stored.get(exercise.name, history.Attempt(self.name, exercise.name))
+            before = stored.attempts.get((self.name, exercise.name), history.Attempt(self.name, exercise.name))
             best = max(0.0 if now is None else float(now), before.best_of(exercise.points))
             status = before.status if now is None else now.status
             if exercise.points and best >= exercise.points:
                 status = "passed"  # what was earned once stays earned, whatever was tried after it
             rows.append(ScoreRow(exercise.name, best, float(exercise.points), status))
         # Questions that the lesson asks no longer are stored, and not counted.
-        guesses = [row for row in history.predictions(self.name) if row.question in self._thoughts]
-        answered = self._predictions | {row.question: row.first_right for row in guesses}
+        guesses = [stored.predictions.get((self.name, question)) for question in self._thoughts]
+        answered = self._predictions | {guess.question: guess.first_right for guess in guesses if guess}
         by_hand = ("The written question is worth 2 points more, by hand.",) if self.info.points else ()
         return ScoreCard(self.info.title, tuple(rows), sum(answered.values()), len(answered), by_hand + self._notes)
 

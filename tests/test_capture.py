@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from course_utils.checks.capture import LIMIT, Capture
+from course_utils.checks.state import LIMIT, Capture
 
 pytestmark = pytest.mark.slow
 
@@ -138,7 +138,7 @@ def test_an_exception_inside_puts_the_streams_back():
 def test_closed_descriptors_do_no_harm():
     script = (
         "import os; os.close(1); os.close(2)\n"
-        "from course_utils.checks.capture import Capture\n"
+        "from course_utils.checks.state import Capture\n"
         "with Capture() as capture: print('kept')\n"
         "os._exit(0 if 'kept' in capture.text() else 1)"
     )

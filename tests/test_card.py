@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from course_utils.base.markup import MUTED, TEXT_WIDTH
-from course_utils.checks.asides import Hint, Prediction, Solution
+from course_utils.checks.card import Hint, Prediction, Solution
 from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.score import Claim, Score
 from course_utils.progress.tables import LessonProgress, Progress, ScoreCard, ScoreRow

@@ -9,9 +9,8 @@ import torch
 
 from course_utils.checks.judge import judge
 from course_utils.draw.page import Drawing
-from course_utils.engine import Engine, assemble, whole
+from course_utils.engine import PARTS, Engine, assemble, beside, whole
 from course_utils.engine.drawing import plot_own_graph
-from course_utils.engine.parts import PARTS, beside
 from course_utils.memory.loops import collector_off
 from tests.engine_programs import ERROR, TORCH, Program, agree, difference, drawn, outcome
 from tests.lessons.loaded import LOADED

@@ -17,13 +17,13 @@ import torch
 from torch import nn
 
 from course_utils import Lesson
-from course_utils.checks.capture import Capture
 from course_utils.checks.exercise import Exercise
 from course_utils.checks.judge import TIDY, judge
 from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.missed import Missed
 from course_utils.checks.predictions import Predictions
 from course_utils.checks.score import Score
+from course_utils.checks.state import Capture
 
 COPY = Exercise("copy", 1, (), {"alias": Misconception("detach() makes a copy", "It makes a view.", "Edit it.")})
 
@@ -330,10 +330,10 @@ def test_a_real_interrupt_stops_the_check_and_the_answer():
 
 HAMMERED = """
 import faulthandler, os, signal, threading, time
-from course_utils.checks import run
+from course_utils.checks import judge
 
 # What is seldom otherwise: the request to stop arrives again and again, also while the thread is ending.
-run._STOP_AGAIN_SECONDS = 0.0
+judge._STOP_AGAIN_SECONDS = 0.0
 threading.excepthook = lambda arguments: None
 faulthandler.dump_traceback_later(60, exit=True)
 
@@ -350,7 +350,7 @@ for number in range(100):
     busy = threading.Event()
     threading.Thread(target=interrupt, daemon=True).start()
     try:
-        run.run(answer, None, "endless", print)
+        judge.run(answer, None, "endless", print)
     except KeyboardInterrupt:
         pass
 print("stopped", number + 1)
@@ -364,7 +364,7 @@ def test_an_interrupt_never_waits_for_a_thread_that_ended_in_the_middle_of_somet
 
 
 def test_a_slow_answer_is_told_so_while_it_runs(monkeypatch, capsys):
-    monkeypatch.setattr("course_utils.checks.run.SLOW_SECONDS", 0.2)
+    monkeypatch.setattr("course_utils.checks.judge.SLOW_SECONDS", 0.2)
 
     def answer(x):
         if x.dim() == 1:
@@ -391,7 +391,7 @@ def test_the_time_in_which_modules_are_loaded_is_none_of_the_answer_s(monkeypatc
             now[0] += 9.0
         return good(x)
 
-    monkeypatch.setattr("course_utils.checks.run.time", types.SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr("course_utils.checks.judge.time", types.SimpleNamespace(perf_counter=clock))
     assert check(answer).status == "passed"
     assert now[0] > 10 and capsys.readouterr().out == ""
 

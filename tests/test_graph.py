@@ -12,10 +12,10 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from course_utils.graph import graph_memory, names, references, report, walk
-from course_utils.graph.names import tensor_names
+from course_utils.graph import graph_memory, references, report, walk
 from course_utils.graph.numbers import numbers_of
 from course_utils.graph.references import living, living_tensors
+from course_utils.graph.walk import tensor_names
 from course_utils.memory import MemoryTracker
 from tests.recorded_graphs import GRAPHS, GatedNet, freed_by_dropping, gated_loss, leaf, perceptron_model
 
@@ -327,7 +327,7 @@ def test_weak_references_that_are_dead_do_no_harm():
 
 
 def test_examples_in_docstrings_hold():
-    assert [doctest.testmod(module).failed for module in (report, walk, names)] == [0, 0, 0]
+    assert [doctest.testmod(module).failed for module in (report, walk)] == [0, 0]
 
 
 # Errors.

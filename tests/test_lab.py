@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from course_utils.workspace.lab import lab_command, lab_notes
+from course_utils.workspace.__main__ import lab_command, lab_notes
 
 pytestmark = pytest.mark.slow
 

@@ -180,7 +180,7 @@ def listed():
 def test_held_bytes_of_single_operations_are_the_allocators(listed, names):
     for name in names:
         for sample in samples(listed[name], 1):
-            for phase, found in compare(listed[name], sample).phases.items():
+            for phase, found in compare(listed[name], sample).items():
                 assert found.exact, f"{name}, {phase}: {found}"
                 assert found.peak_is_lower_bound, f"{name}, {phase}: {found}"
 

@@ -6,7 +6,7 @@ import pytest
 
 from course_utils import Lesson
 from course_utils.catalogue import LESSONS
-from course_utils.checks.thoughts import thought_behind, thoughts
+from course_utils.checks.misconceptions import thought_behind, thoughts
 
 TEXT = '''
 ["How many?"]

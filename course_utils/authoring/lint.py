@@ -12,7 +12,7 @@ from course_utils.authoring.problems import Notebook, Problem
 from course_utils.authoring.problems import report as report
 from course_utils.authoring.rules import RULES
 from course_utils.catalogue import LESSONS
-from course_utils.checks.thoughts import thoughts
+from course_utils.checks.misconceptions import thoughts
 
 MARKERS = re.compile(r"(BEGIN|END) (SOLUTION|HIDDEN TESTS|MARK SCHEME)")
 MIN_TELLTALE = 8  # shorter lines of a solution, such as "else:", give nothing away

@@ -1,20 +1,26 @@
-"""How a checked answer looks (``score_card``): what first does not hold, with its diagnosis; what held is folded."""
+"""How a lesson answers, as cards: a checked answer (``score_card``), of which what first does not hold is told with its
+diagnosis and what held is folded; and beside it a hint, a prediction, a solution.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from course_utils.base import document
 from course_utils.base.document import Block, Sign, card, code, folded, item, items, line, notes, paragraph, rows, typed
-from course_utils.base.markup import GREEN, GREY, ORANGE, clean
+from course_utils.base.markup import BLUE, GREEN, GREY, ORANGE, clean
 from course_utils.base.text import count_of, points
-from course_utils.checks.capture import LIMIT
+from course_utils.checks.state import LIMIT
 
 if TYPE_CHECKING:
     from course_utils.checks.misconceptions import Misconception
     from course_utils.checks.score import Claim, Score
 
 _HOLDS, _FAILS, _OPEN = Sign("✓", "held", GREEN), Sign("✗", "does not hold", ORANGE), Sign("-", "not judged yet", GREY)
+_RIGHT, _WRONG = Sign("✓", "right", GREEN), Sign("✗", "not what happens", ORANGE)
+_ASK = "Your guess first: write it where the `...` stands, and run the cell again."
 PROGRAM = "Shown by a program"  # stands above a misconception's program, which is folded
 
 
@@ -106,3 +112,78 @@ def _told(claim: Claim, next_step: str) -> Block:
 def program(known: Misconception) -> Block:
     """The program that shows a misconception, to be copied, and what it prints."""
     return folded(PROGRAM, [code(known.program), typed(known.prints, "It prints")])
+
+
+@dataclass(frozen=True, repr=False)
+class Hint(document.Shown):
+    """One hint, or the word that there are no more.
+
+    Attributes:
+        exercise: the exercise's name.
+        text: the hint, with `code` between backticks; empty when all have been given.
+        number: which hint this is, from 1.
+        total: how many there are.
+    """
+
+    exercise: str
+    text: str
+    number: int
+    total: int
+
+    def card(self) -> Block:
+        """One hint as a card."""
+        if self.text:
+            return card(f"hint {self.number} of {self.total}", [paragraph(self.text)], BLUE, name=self.exercise)
+        seen = f"You have seen all {self.total}" if self.total else "This exercise has none"
+        told = f"{seen}. `lesson.solution({self.exercise!r})` shows a worked solution."
+        return card("no more hints", [paragraph(told)], BLUE, name=self.exercise)
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction(document.Shown):
+    """A prediction beside what the engine does.
+
+    Attributes:
+        question: what was asked.
+        guess: the learner's guess, in short form.
+        actual: what the engine does, in short form; not shown before there is a guess.
+        right: whether they agree; None while there is no guess.
+        thought: which thought leads to a wrong guess; empty where nothing is known of it.
+    """
+
+    question: str
+    guess: str = ""
+    actual: str = ""
+    right: bool | None = None
+    thought: str = ""
+
+    def card(self) -> Block:
+        """The guess beside what the engine does; without a guess, the question alone."""
+        if self.right is None:
+            return card(self.question, [paragraph(_ASK)], GREY)
+        sign = _RIGHT if self.right else _WRONG
+        blocks = [document.verdict(sign), rows([("you said", self.guess), ("it is", self.actual)])]
+        return card(self.question, blocks + [paragraph(self.thought)] * bool(self.thought), sign.ground)
+
+
+@dataclass(frozen=True, repr=False)
+class Solution(document.Shown):
+    """A worked solution, or a sentence in its place.
+
+    Attributes:
+        exercise: the exercise's name.
+        source: its code; empty where there is none to show.
+        note: a remark on it, or why there is none.
+        written: the model answer of a written question: paragraphs, and lists of lines that begin with "- ".
+    """
+
+    exercise: str
+    source: str = ""
+    note: str = ""
+    written: str = ""
+
+    def card(self) -> Block:
+        """The code, or a model answer as prose."""
+        blocks = [document.written(self.written)] * bool(self.written) + [code(self.source)] * bool(self.source)
+        blocks += [paragraph(self.note)] * bool(self.note)
+        return card("solution", blocks, BLUE, name=self.exercise)

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from course_utils.checks.exercise import Exercise as Exercise
 from course_utils.checks.missed import Missed as Missed
-from course_utils.checks.objects import hook_count as hook_count
 from course_utils.checks.predictions import normal_value as normal_value
 from course_utils.checks.predictions import predict as predict
 from course_utils.checks.trial import Trial as Trial
+from course_utils.checks.trial import hook_count as hook_count
 
 
 class Unlucky(Exception):

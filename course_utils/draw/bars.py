@@ -9,15 +9,16 @@ from typing import Any
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, format_bytes
-from course_utils.draw.labels import sentence, shortened, wrapped
+from course_utils.draw import style
 from course_utils.draw.page import Drawing, new_page, require
-from course_utils.draw.style import BLUE, GREEN, ORANGE, PURPLE, RULE, bold_width, text_width
+from course_utils.draw.style import RULE, bold_width, sentence, shortened, text_width, wrapped
 from course_utils.measure.compare import Comparison, format_count
 
 # Bars differ without colour, too.
+_COLORS = (style.BLUE, style.ORANGE, style.GREEN, style.PURPLE)
 LOOKS: tuple[dict[str, Any], ...] = tuple(
     {"color": color, "hatch": hatch, "edgecolor": "#FFFFFFB0", "linewidth": 0, "height": 0.58}
-    for color, hatch in zip((BLUE, ORANGE, GREEN, PURPLE), ("", "////", "....", "xxxx"), strict=True)
+    for color, hatch in zip(_COLORS, ("", "////", "....", "xxxx"), strict=True)
 )
 _ROW = 26.0  # points; of one alternative
 _PANEL = 172.0  # points

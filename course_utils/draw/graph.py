@@ -8,32 +8,30 @@ from typing import Any
 
 import torch
 
-from course_utils.draw.fold import MOST_NODES, Group, folded
-from course_utils.draw.graph_card import LEADING, Card, Role, card_of, in_words, numbers_in_words, summary
-from course_utils.draw.labels import wrapped
+from course_utils.draw import boxes
 from course_utils.draw.layout import Box, Layout, Line, layered
 from course_utils.draw.page import Drawing, new_page, require
-from course_utils.draw.style import RULE, text_width
+from course_utils.draw.style import RULE, text_width, wrapped
 from course_utils.graph import GraphMemory, graph_memory
-from course_utils.graph.names import tensor_names
 from course_utils.graph.numbers import Numbers, numbers_of
+from course_utils.graph.walk import tensor_names
 
 # Fill, colour of the border, its width, its dashes: what a box says about bytes shows without colour, too.
-STYLES: dict[Role, tuple[str, str, float, object]] = {
+STYLES: dict[boxes.Role, tuple[str, str, float, object]] = {
     "keeps": ("#F7CF7B", "#7A4A00", 1.8, "solid"),
     "again": ("#FBEBC8", "#7A4A00", 1.0, (0, (3, 2))),
     "shares": ("#EFEFEF", "#4D4D4D", 1.0, (0, (1, 1.5))),
     "plain": ("#FFFFFF", "#7F7F7F", 0.8, "solid"),
     "leaf": ("#BFE1F6", "#0B4F7D", 1.0, "solid"),
 }
-_WORDS: dict[Role, str] = {
+_WORDS: dict[boxes.Role, str] = {
     "keeps": "keeps: only the graph holds these bytes",
     "again": "same: a box above counts these bytes",
     "shares": "shares: variables or other graphs hold these too",
     "plain": "operation that keeps nothing",
     "leaf": "leaf: the gradient ends here",
 }
-_WORDS_OF_NUMBERS: dict[Role, str] = {
+_WORDS_OF_NUMBERS: dict[boxes.Role, str] = {
     "plain": "operation: its result's value, and its gradient (d top / d result)",
     "leaf": "leaf: the gradient ends here",
 }
@@ -46,8 +44,8 @@ _WIDEST = 870.0
 class Plan:
     """A graph laid out: its nodes in groups, each with what is in its box, and the boxes' places in points."""
 
-    groups: Sequence[Group]
-    cards: Sequence[Card]
+    groups: Sequence[boxes.Group]
+    cards: Sequence[boxes.Card]
     layout: Layout
 
 
@@ -95,7 +93,8 @@ def plot_graph(
     if values:
         return plot_numbers(memory, _numbers(memory, tensors, names), title)
     plan = graph_plan(memory, kinds, fold)
-    return _drawn(plan, title, summary(memory, len(plan.groups)), _WORDS, in_words(memory, plan.groups, title))
+    said = boxes.summary(memory, len(plan.groups))
+    return _drawn(plan, title, said, _WORDS, boxes.in_words(memory, plan.groups, title))
 
 
 def plot_numbers(memory: GraphMemory, numbers: Sequence[Numbers], title: str) -> Drawing:
@@ -111,10 +110,10 @@ def plot_numbers(memory: GraphMemory, numbers: Sequence[Numbers], title: str) ->
         The drawing, with the figure in words.
     """
     plan = graph_plan(memory, {}, False, numbers)
-    return _drawn(plan, title, "", _WORDS_OF_NUMBERS, numbers_in_words(memory, numbers, title))
+    return _drawn(plan, title, "", _WORDS_OF_NUMBERS, boxes.numbers_in_words(memory, numbers, title))
 
 
-def _drawn(plan: Plan, title: str, said: str, meanings: Mapping[Role, str], words: str) -> Drawing:
+def _drawn(plan: Plan, title: str, said: str, meanings: Mapping[boxes.Role, str], words: str) -> Drawing:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -132,22 +131,22 @@ def _drawn(plan: Plan, title: str, said: str, meanings: Mapping[Role, str], word
     return Drawing(page.figure, words)
 
 
-def _look(role: Role) -> dict[str, Any]:
+def _look(role: boxes.Role) -> dict[str, Any]:
     return dict(zip(("facecolor", "edgecolor", "linewidth", "linestyle"), STYLES[role], strict=True))
 
 
-def _draw_box(ax: Any, card: Card, box: Box) -> None:
+def _draw_box(ax: Any, card: boxes.Card, box: Box) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     corner, where = min(6.0, box.height / 3), (box.x - box.width / 2, box.y - box.height / 2)
     form = "square,pad=0" if card.is_leaf else f"round,pad=0,rounding_size={corner}"
     look: dict[str, Any] = {"boxstyle": form, "zorder": 3, "clip_on": False, **_look(card.role)}
     ax.add_patch(FancyBboxPatch(where, box.width, box.height, **look))
-    y = box.y - sum(size for _, size, _ in card.text) * LEADING / 2
+    y = box.y - sum(size for _, size, _ in card.text) * boxes.LEADING / 2
     for text, size, bold in card.text:
         font = {"size": size, "weight": "bold" if bold else "normal"}
-        ax.text(box.x, y + size * LEADING / 2, text, fontdict=font, ha="center", va="center", zorder=4)
-        y += size * LEADING
+        ax.text(box.x, y + size * boxes.LEADING / 2, text, fontdict=font, ha="center", va="center", zorder=4)
+        y += size * boxes.LEADING
 
 
 def _numbers(memory: GraphMemory, tensors: list[torch.Tensor], names: Mapping[str, torch.Tensor]) -> list[Numbers]:
@@ -166,13 +165,13 @@ def graph_plan(
     With ``fold=None`` it is folded above 80 nodes, or above 40 where it is too wide for a page.
     """
     count = len(memory.nodes)
-    if fold or (fold is None and count > MOST_NODES):
-        groups, edges = folded(memory)
+    if fold or (fold is None and count > boxes.MOST_NODES):
+        groups, edges = boxes.folded(memory)
     else:
-        groups, edges = [Group((node,)) for node in memory.nodes], memory.edges
-    cards = [card_of(group, kinds, numbers) for group in groups]
+        groups, edges = [boxes.Group((node,)) for node in memory.nodes], memory.edges
+    cards = [boxes.card_of(group, kinds, numbers) for group in groups]
     layout = layered([(card.width, card.height) for card in cards], edges)
-    if fold is None and MOST_NODES // 2 < count <= MOST_NODES and layout.width > _WIDEST:
+    if fold is None and boxes.MOST_NODES // 2 < count <= boxes.MOST_NODES and layout.width > _WIDEST:
         return graph_plan(memory, kinds, True)
     return Plan(groups, cards, layout)
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe
-from course_utils.draw.labels import sentence, wrapped
 from course_utils.draw.page import Drawing, new_page, require
-from course_utils.draw.style import ORANGE, PAPER, RULE, SKY, YELLOW, text_width
+from course_utils.draw.style import ORANGE, PAPER, RULE, SKY, YELLOW, sentence, text_width, wrapped
 
 Calls = Sequence[tuple[str, str]]
 Notes = Sequence[tuple[str, bool]]

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_utils.base.text import format_bytes
-from course_utils.draw.labels import byte_unit, sentence
 from course_utils.draw.layout import spread
 from course_utils.draw.page import Drawing, Page, new_page, require
-from course_utils.draw.style import BLUE, GREEN, PURPLE, RULE, SKY, TEXT_SIZE, VERMILION
+from course_utils.draw.style import BLUE, GREEN, PURPLE, RULE, SKY, TEXT_SIZE, VERMILION, byte_unit, sentence
 
 Lines = Mapping[str, Sequence[float]]
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from course_utils.draw.labels import sentence
 from course_utils.draw.page import Drawing, new_page, require
-from course_utils.draw.style import BLUE, PAPER, QUIET_INK, RULE, VERMILION, text_width
+from course_utils.draw.style import BLUE, PAPER, QUIET_INK, RULE, VERMILION, sentence, text_width
 
 _SIDE = 84.0  # points; of a panel
 

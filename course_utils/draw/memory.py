@@ -10,20 +10,20 @@ from typing import Any
 
 from course_utils.base.errors import explain
 from course_utils.base.text import count_of, describe, format_bytes
-from course_utils.draw.labels import byte_unit, shortened
+from course_utils.draw import style
 from course_utils.draw.page import Drawing, Page, new_page
-from course_utils.draw.style import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RULE, SKY, bold_width, text_width
+from course_utils.draw.style import INK, RULE, bold_width, byte_unit, shortened, text_width
 from course_utils.memory import MemoryTracker
 from course_utils.memory.report import Timeline
 
 # Fill and hatching: categories differ without colour, too.
 CATEGORY_STYLES: dict[str, tuple[str, str]] = {
-    "parameters": (SKY, ""),
-    "gradients": (GREEN, "\\\\\\\\"),
-    "optimizer state": (BLUE, "...."),
-    "saved for backward": (ORANGE, "////"),
-    "temporary": (GREY, ""),
-    "other": (PURPLE, "xxxx"),
+    "parameters": (style.SKY, ""),
+    "gradients": (style.GREEN, "\\\\\\\\"),
+    "optimizer state": (style.BLUE, "...."),
+    "saved for backward": (style.ORANGE, "////"),
+    "temporary": (style.GREY, ""),
+    "other": (style.PURPLE, "xxxx"),
 }
 # Shades of phases, by the part of the name before its number.
 _KNOWN_SHADES = {"forward": "#E3F1FB", "backward": "#FBE6D6"}

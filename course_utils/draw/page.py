@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from course_utils.base.errors import explain
-from course_utils.draw.labels import wrapped
-from course_utils.draw.style import INK, PAPER, RC, TEXT_SIZE, text_width
+from course_utils.draw.style import INK, PAPER, RC, TEXT_SIZE, text_width, wrapped
 
 _PAD, _GAP = 10.0, 22.0  # points; around the whole, and between two axes
 _TITLE = 420.0  # points; a title is not broken before, however narrow the axes

@@ -21,7 +21,7 @@ from course_utils.drills.card import DrillScore, drill_card, judged
 from course_utils.drills.engine import Question, apart, written
 from course_utils.drills.moves import Answer, Topic
 from course_utils.drills.review import pull_request
-from course_utils.progress.history import record_drill, told
+from course_utils.progress.history import record_drill, stored
 
 LEVELS = (1, 2, 3)
 TOPICS = ("flags", "leaves", "modes", "edits", "gates", "hooks", "functions", "scale", "in_dims")
@@ -79,8 +79,8 @@ def topic_of(name: str) -> Topic:
 def _due() -> tuple[str, str]:
     """The topic of a misconception that is open, else of the one that was cleared up longest ago, else any; and why."""
     by_lesson = {lesson: name for name in TOPICS for lesson in topic_of(name).lessons}
-    rows = [(by_lesson[lesson], row) for row in told() if (lesson := row.home.partition("/")[0]) in by_lesson]
-    if still_open := [(topic, row) for topic, row in rows if row.cleared_at is None]:
+    rows = [(by_lesson[one], row) for row in stored().told.values() if (one := row.home.partition("/")[0]) in by_lesson]
+    if still_open := [(topic, row) for topic, row in rows if row.is_open]:
         topic, row = secrets.choice(still_open)
         return topic, f"“{row.name}” is still open in `{row.exercise}`."
     if rows:

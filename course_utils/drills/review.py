@@ -15,7 +15,7 @@ from course_utils.checks import draws
 from course_utils.checks.compare import Compared, edited
 from course_utils.checks.judge import judge
 from course_utils.drills.engine import LINE_LENGTH, Question
-from course_utils.progress.history import attempts, told
+from course_utils.progress.history import stored
 
 _LINES = {1: 3, 2: 5, 3: 99}  # how many to choose from, by level
 _OTHERS = 3  # mistakes of the exercise that are tried for what else might be seen: each takes a check
@@ -38,7 +38,7 @@ def pull_request(draw: random.Random, level: int) -> tuple[tuple[str, ...], tupl
     Raises:
         ValueError: no exercise has been passed of which a mistake can be shown.
     """
-    had, found = {(row.lesson, row.exercise, row.home) for row in told()}, list(_mistakes())
+    had, found = stored().told, list(_mistakes())
     draw.shuffle(found)
     known = [(one.exercise.misconceptions[one.exercise.ways[one.at][0]], one) for one in found]
     mine = [pair for pair in known if (pair[1].lesson, pair[1].exercise.name, pair[0].home) in had]
@@ -72,7 +72,7 @@ def pull_request(draw: random.Random, level: int) -> tuple[tuple[str, ...], tupl
 
 def _mistakes() -> Iterator[_Mistake]:
     taught = [info.name for info in LESSONS]  # lessons of earlier editions may be gone
-    for row in [row for row in attempts() if row.passed and row.lesson in taught]:
+    for row in [row for row in stored().attempts.values() if row.passed and row.lesson in taught]:
         exercises = importlib.import_module(f"course_utils.lessons.{row.lesson}").EXERCISES
         for exercise in [one for one in exercises if one.name == row.exercise and isinstance(one, Compared)]:
             right = _lines(exercise.source)

@@ -1,6 +1,6 @@
 """How many references keep a thing alive, seen from outside: Python objects, tensors, storages and the nodes of the
-recorded graph (``Holdings``); what lives at all (``living``); and the references that PyTorch does not show
-(``pack_hooks``).
+recorded graph (``Holdings``); what lives at all (``living``); the references that PyTorch does not show
+(``pack_hooks``); and what would be freed if references were dropped (``Release``).
 
 PyTorch keeps a tensor, a storage or a node alive by two counters: the reference count of its Python object and the use
 count of its C++ object. While both exist, each side also holds the other once. ``Holdings.count`` takes these mutual
@@ -11,7 +11,8 @@ import functools
 import gc
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import compress
 from types import FunctionType, MethodType
@@ -21,12 +22,16 @@ import torch
 
 from course_utils.base.torch_private import (
     DisableTorchFunction,
+    FunctionBase,
+    SavedTensor,
     disable_dispatch_modes,
+    is_functorch_wrapped,
     storage_use_count,
 )
 from course_utils.base.user_code import frames_of_all_threads
-from course_utils.graph.recorded import is_kind_of_node
-from course_utils.graph.steps import local_variables
+from course_utils.graph.recorded import Node, Slot, is_kind_of_node, is_node, read_saved, saved_slots
+from course_utils.graph.steps import holds_nothing, local_variables
+from course_utils.graph.storages import inner_tensors, storages_of
 
 
 class Holdings:
@@ -173,3 +178,103 @@ def _anchors(hook: object) -> list[int]:
     if type(hook) is FunctionType:
         return [id(cell) for cell in hook.__closure__ or ()]
     return [id(hook.__self__)] if type(hook) is MethodType else []
+
+
+class Release:
+    """References dropped in thought, one by one, as Python and PyTorch would: nodes die, whoever else holds them, and
+    then what dies of that.
+
+    Each thing dies when as many of its references have been dropped as it has, and then drops what it holds in turn. So
+    only dying things are looked into, and nothing is changed. A circle of references stays, as it would stay without
+    ``gc.collect()``.
+
+    Args:
+        holdings: keeps the things under study.
+        nodes: the keys of the nodes.
+        hooks: the key of the pack hook by that of its unpack hook; see ``pack_hooks``.
+
+    Attributes:
+        bytes_by_storage: bytes of each storage that has died, by its key, in the order of their deaths.
+    """
+
+    def __init__(self, holdings: Holdings, nodes: Iterable[int], hooks: Mapping[int, int]) -> None:
+        self.bytes_by_storage: dict[int, int] = {}
+        self._holdings, self._pack_hooks = holdings, hooks
+        self._dropped, self._waiting = Counter[int](), deque[int]()
+        self._dead, self._killer, self._dying = set[int](), dict[int, int](), 0
+        for key in nodes:
+            self._die(key)
+        while self._waiting:
+            key = self._waiting.popleft()
+            if key not in self._dead and self._dropped[key] >= holdings.count(key):
+                self._die(key)
+
+    def _drop(self, thing: object) -> None:
+        """Drops a reference to a thing."""
+        # type(...) and not isinstance: asking a dead weak proxy for its class raises.
+        if not issubclass(type(thing), type) and not holds_nothing(type(thing)):
+            key = self._holdings.add(thing)
+            self._dropped[key] += 1
+            self._waiting.append(key)
+            self._killer[key] = self._dying
+
+    def causes(self, key: int) -> list[int]:
+        """Keys of the things whose deaths led to this one's, the nearest first."""
+        chain = []
+        while (key := self._killer.get(key, 0)) and key not in chain:
+            chain.append(key)
+        return chain
+
+    def _die(self, key: int) -> None:
+        self._dead.add(key)
+        self._dying = key
+        thing = self._holdings.get(key)
+        kind = type(thing)
+        if issubclass(kind, torch.Tensor):
+            self._drop_contents_of_tensor(thing)
+        elif issubclass(kind, torch.UntypedStorage):
+            self.bytes_by_storage[key] = thing.nbytes()
+        elif is_node(thing):
+            self._drop_contents_of_node(thing)
+        elif issubclass(kind, SavedTensor):
+            self._drop_slot(read_saved("", thing))
+        else:
+            self._drop_referents(thing)
+        self._dying = 0
+
+    def _drop_contents_of_tensor(self, tensor: torch.Tensor) -> None:
+        if is_functorch_wrapped(tensor):
+            self._drop(inner_tensors(tensor)[0])
+        elif tensor.layout is not torch.strided or not inner_tensors(tensor):
+            # The tensors inside a sparse one are shown as new tensors each time, so its storages are dropped instead.
+            for storage in storages_of(tensor):
+                self._drop(storage)
+        if tensor.grad_fn is not None:
+            self._drop(tensor.grad_fn)
+        if tensor._is_view():
+            self._drop(tensor._base)
+        if tensor.is_leaf and tensor.grad is not None:
+            self._drop(tensor.grad)
+        for value in vars(tensor).values():
+            self._drop(value)
+        self._drop(tensor._backward_hooks)
+
+    def _drop_contents_of_node(self, node: Node) -> None:
+        for slot in saved_slots(node):
+            self._drop_slot(slot)
+        for following, _ in node.next_functions:
+            if following is not None:
+                self._drop(following)
+        if isinstance(node, FunctionBase):
+            self._drop_referents(node)
+
+    def _drop_slot(self, slot: Slot) -> None:
+        self._drop(slot.value)
+        self._drop(slot.unpack_hook)
+        pack_hook = self._pack_hooks.get(id(slot.unpack_hook))
+        if pack_hook is not None:
+            self._drop(self._holdings.get(pack_hook))
+
+    def _drop_referents(self, thing: object) -> None:
+        for inner in gc.get_referents(thing):
+            self._drop(inner)

@@ -4,12 +4,9 @@ An event is a kind and some fields that JSON can hold. It is stored once, and ne
 """
 
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
-
-from course_utils.catalogue import LESSONS
 
 
 @dataclass(frozen=True)
@@ -32,14 +29,11 @@ class Attempt:
         """Whether the best attempt has all ``points``; without points, whether any passed."""
         return self.best_of(points) >= points if points else self.passed
 
-    @property
-    def best_share(self) -> float:
-        """The best attempt's share of the points that the exercise could earn, 0 to 1."""
-        return min(self.best / self.possible, 1.0) if self.possible else 0.0
-
     def best_of(self, possible: float) -> float:
         """The best in points where the exercise is worth ``possible``: its share stays when its points change."""
-        return self.best if self.possible == possible else self.best_share * possible
+        if self.possible in (0, possible):
+            return self.best
+        return min(self.best / self.possible, 1.0) * possible
 
 
 @dataclass(frozen=True)
@@ -66,6 +60,11 @@ class Told(Showing):
     last_at: str
     cleared_at: str | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether no later answer was free of it."""
+        return self.cleared_at is None
+
 
 @dataclass(frozen=True)
 class StoredPrediction:
@@ -78,16 +77,6 @@ class StoredPrediction:
     count: int
 
 
-@dataclass(frozen=True)
-class Drilled:
-    """How many answers were right and given in all drills of one topic and level: of each key the first one counts."""
-
-    topic: str
-    level: int
-    right: int
-    asked: int
-
-
 class History:
     """What events add up to.
 
@@ -96,98 +85,77 @@ class History:
         trouble: why they could not be read, as one line.
 
     Attributes:
+        attempts: by lesson and exercise. All are in the order in which they first were stored.
+        predictions: by lesson and question.
+        told: by lesson, exercise and the misconception's home.
+        drills: by topic and level; by seed and key, whether the first answer was right.
         latest: when a lesson was last worked on, and which; without a lesson where nothing was, or all was reset.
     """
 
     def __init__(self, events: Iterable[tuple[str, str, str]] = (), trouble: str = "") -> None:
-        self._attempts: dict[tuple[str, str], Attempt] = {}
-        self._predictions: dict[tuple[str, str], StoredPrediction] = {}
-        self._told: dict[tuple[str, str, str], Told] = {}
-        self._drills: dict[tuple[str, int], dict[tuple[str, str], bool]] = {}  # by topic and level; by seed and key
+        self.attempts: dict[tuple[str, str], Attempt] = {}
+        self.predictions: dict[tuple[str, str], StoredPrediction] = {}
+        self.told: dict[tuple[str, str, str], Told] = {}
+        self.drills: dict[tuple[str, int], dict[tuple[str, str], bool]] = {}
         self.latest, self.trouble = ("", ""), trouble
         for at, kind, fields in events:
             values = json.loads(fields)
-            KINDS[kind](self, at, **values)
+            getattr(self, "_" + kind.replace(" ", "_"))(at, **values)
             if "lesson" in values:
                 self.latest = max(self.latest, (at, values["lesson"] or ""))
 
-    def attempts(self, lesson: str | None = None) -> tuple[Attempt, ...]:
-        """Of one lesson, or of all: lessons in the course's order and any others by name, exercises by name."""
-        order = {info.name: info.number for info in LESSONS}
-        rows = (row for row in self._attempts.values() if lesson in (None, row.lesson))
-        return tuple(sorted(rows, key=lambda row: (order.get(row.lesson, math.inf), row.lesson, row.exercise)))
-
-    def predictions(self, lesson: str | None = None) -> tuple[StoredPrediction, ...]:
-        """Of one lesson, or of all, in the order in which they were first made."""
-        return tuple(row for row in self._predictions.values() if lesson in (None, row.lesson))
-
-    def told(self, lesson: str | None = None) -> tuple[Told, ...]:
-        """Of one lesson, or of all, the one that was told longest ago first."""
-        rows = (row for row in self._told.values() if lesson in (None, row.lesson))
-        return tuple(sorted(rows, key=lambda row: (row.last_at, row.home)))
-
-    def drills(self) -> tuple[Drilled, ...]:
-        """Of each topic and level, in the order in which they were first answered."""
-        return tuple(Drilled(*key, sum(row.values()), len(row)) for key, row in self._drills.items())
-
-    # One method for each kind of event; its parameters are the event's fields.
+    # One method for each kind of event, named like it; its parameters are the event's fields.
 
     def _attempt(self, at: str, lesson: str, exercise: str, told: list[dict], held: list[str], **last: Any) -> None:
         key = (lesson, exercise)
-        before = self._attempts.get(key, Attempt(*key))
+        before = self.attempts.get(key, Attempt(*key))
         best = max(last["earned"], before.best_of(last["possible"]))
         has_passed = last["status"] == "passed"
-        self._attempts[key] = replace(
+        self.attempts[key] = replace(
             before, **last, best=best, count=before.count + 1, passed=before.passed or has_passed
         )
         # An answer is free of what was told where the claim that showed it was judged and held, not where that was
         # never reached. One that passed is free of all, also where a claim has other words by now.
-        for place, row in self._told.items():
-            if place[:2] == key and row.cleared_at is None and (has_passed or row.claim in held):
-                self._told[place] = replace(row, cleared_at=at)
+        for place, row in self.told.items():
+            if place[:2] == key and row.is_open and (has_passed or row.claim in held):
+                self.told[place] = replace(row, cleared_at=at)
         for home, showing in {showing["home"]: showing for showing in told}.items():
-            earlier = self._told.get((*key, home))
+            earlier = self.told.get((*key, home))
             count, first_at = (earlier.count, earlier.first_at) if earlier else (0, at)
-            self._told[*key, home] = Told(
+            self.told[*key, home] = Told(
                 **showing, lesson=lesson, exercise=exercise, count=count + 1, first_at=first_at, last_at=at
             )
 
     def _hint(self, at: str, lesson: str, exercise: str, number: int) -> None:
-        before = self._attempts.get((lesson, exercise), Attempt(lesson, exercise))
-        self._attempts[lesson, exercise] = replace(before, hints=max(before.hints, number))
+        before = self.attempts.get((lesson, exercise), Attempt(lesson, exercise))
+        self.attempts[lesson, exercise] = replace(before, hints=max(before.hints, number))
 
     def _prediction(self, at: str, lesson: str, question: str, right: bool) -> None:
-        before = self._predictions.get((lesson, question), StoredPrediction(lesson, question, right, right, 0))
-        self._predictions[lesson, question] = replace(before, right=right, count=before.count + 1)
+        before = self.predictions.get((lesson, question), StoredPrediction(lesson, question, right, right, 0))
+        self.predictions[lesson, question] = replace(before, right=right, count=before.count + 1)
 
     def _drill(self, at: str, topic: str, level: int, seed: str, held: dict[str, bool]) -> None:
         answered = {(seed, key): bool(is_right) for key, is_right in dict(held).items()}
-        self._drills[topic, level] = answered | self._drills.get((topic, level), {})
+        self.drills[topic, level] = answered | self.drills.get((topic, level), {})
 
     def _reset(self, at: str, lesson: str | None, exercise: str | None) -> None:
         def kept(rows: dict) -> dict:
             return {at: row for at, row in rows.items() if lesson not in (None, at[0]) or exercise not in (None, at[1])}
 
-        self._attempts, self._told = kept(self._attempts), kept(self._told)
+        self.attempts, self.told = kept(self.attempts), kept(self.told)
         if exercise is None:
-            self._predictions = kept(self._predictions)
+            self.predictions = kept(self.predictions)
         if lesson is None:
-            self._drills = {}
+            self.drills = {}
 
     # What files of version 1 hold: three tables whose rows were updated in place.
 
-    def _earlier_exercise(self, at: str, first_at: str, **row: Any) -> None:
-        self._attempts[row["lesson"], row["exercise"]] = Attempt(**row, passed=row["status"] == "passed")
+    def _exercise_of_version_1(self, at: str, first_at: str, **row: Any) -> None:
+        self.attempts[row["lesson"], row["exercise"]] = Attempt(**row, passed=row["status"] == "passed")
 
-    def _earlier_prediction(self, at: str, first_at: str, last_right: int, first_right: int, **row: Any) -> None:
+    def _prediction_of_version_1(self, at: str, first_at: str, last_right: int, first_right: int, **row: Any) -> None:
         found = StoredPrediction(right=bool(last_right), first_right=bool(first_right), **row)
-        self._predictions[found.lesson, found.question] = found
+        self.predictions[found.lesson, found.question] = found
 
-    def _earlier_misconception(self, at: str, **row: Any) -> None:
-        self._told[row["lesson"], row["exercise"], row["home"]] = Told(last_at=at, **row)
-
-
-KINDS = {kind: getattr(History, f"_{kind}") for kind in ("attempt", "hint", "prediction", "drill", "reset")} | {
-    f"{table} of version 1": getattr(History, f"_earlier_{table}")
-    for table in ("exercise", "prediction", "misconception")
-}
+    def _misconception_of_version_1(self, at: str, **row: Any) -> None:
+        self.told[row["lesson"], row["exercise"], row["home"]] = Told(last_at=at, **row)

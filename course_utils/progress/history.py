@@ -1,11 +1,13 @@
 """What a learner has attempted and earned, kept on disk in one small SQLite file for all lessons: store an attempt
 (``record``), a prediction (``record_prediction``), a hint taken (``record_hint``) or a drill's answers
-(``record_drill``); read them back (``attempts``, ``predictions``, ``told``); show the whole course (``progress``); find
+(``record_drill``); read all back (``stored``); show the whole course (``progress``); find
 the file (``location``); begin again (``reset_progress``).
 """
 
+import contextlib
+import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,13 +15,12 @@ from course_utils.base.errors import explain
 from course_utils.catalogue import LESSONS, find
 from course_utils.progress import store
 from course_utils.progress.events import Attempt as Attempt
-from course_utils.progress.events import History, StoredPrediction
+from course_utils.progress.events import History
 from course_utils.progress.events import Showing as Showing
-from course_utils.progress.events import Told as Told
-from course_utils.progress.place import Unusable, place
-from course_utils.progress.place import location as location
-from course_utils.progress.tables import LessonProgress, Progress, Remembered
-from course_utils.progress.written import is_answered
+from course_utils.progress.store import location as location
+from course_utils.progress.tables import LessonProgress, Progress
+
+STUB = "*Your answer here.*"  # what `nbgrader_config.py` puts in the place of a written question's model answer
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,15 +50,8 @@ def record(
     Returns:
         None when it is stored, or need not be; else one line for the learner: what is not stored, why, what to do. The
         state of the disk raises nothing.
-
-    Raises:
-        ValueError: the points or the status are none.
     """
     points = {"earned": float(earned), "possible": float(possible)}
-    if not (math.isfinite(possible) and 0 <= earned <= possible):
-        raise ValueError(explain(f"An attempt earned {earned} of {possible} points.", "0 <= earned <= possible."))
-    if status not in ("passed", "partial", "not attempted", "error"):
-        raise ValueError(explain(f"An attempt has the status {status!r}.", "passed, partial, not attempted or error."))
     if status == "not attempted":
         return None
     shown = [asdict(showing) for showing in told]
@@ -79,22 +73,13 @@ def record_drill(topic: str, level: int, seed: int | str, held: Mapping[str, boo
     return _store("drill", topic=topic, level=level, seed=str(seed), held=dict(held)) if held else None
 
 
-# Of one lesson, or of all. Empty where nothing is stored or the file cannot be read; ``progress()`` says which.
-
-
-def attempts(lesson: str | None = None) -> tuple[Attempt, ...]:
-    """What is stored about exercises: lessons in the course's order, exercises by name."""
-    return _read().attempts(lesson)
-
-
-def predictions(lesson: str | None = None) -> tuple[StoredPrediction, ...]:
-    """What is stored about predictions, in the order in which they were first made."""
-    return _read().predictions(lesson)
-
-
-def told(lesson: str | None = None) -> tuple[Told, ...]:
-    """The misconceptions that were told, the one that was told longest ago first."""
-    return _read().told(lesson)
+def stored() -> History:
+    """What is stored; nothing where the file cannot be read, and then ``trouble`` says why."""
+    path = location()
+    try:
+        return History(store.read(path) if path is not None else ())
+    except store.Unusable as error:
+        return History(trouble=f"What was stored cannot be read: {error}.")
 
 
 def progress(show_location: bool = True) -> Progress:
@@ -109,10 +94,11 @@ def progress(show_location: bool = True) -> Progress:
         Plain data, read now; a table with bars in a notebook, text elsewhere. Where the file cannot be read, ``notes``
         says so.
     """
-    stored = _read()
+    known = stored()
     rows = []
     for info in LESSONS:
-        mine, guesses = stored.attempts(info.name), stored.predictions(info.name)
+        mine = [row for row in known.attempts.values() if row.lesson == info.name]
+        guesses = [row for row in known.predictions.values() if row.lesson == info.name]
         begun = bool(guesses) or any(row.count for row in mine)
         solved = {row.exercise for row in mine if row.is_solved(info.exercises.get(row.exercise, 0.0))}
         row = LessonProgress(
@@ -126,21 +112,24 @@ def progress(show_location: bool = True) -> Progress:
             predictions_asked=len(guesses),
             question=info.question,
             open_exercises=tuple(name for name in info.exercises if name not in solved),
-            is_written=is_answered(info.notebook) if begun else None,
+            is_written=_is_answered(info.notebook) if begun else None,
         )
         rows.append(row)
-    notes: tuple[str, ...] = (stored.trouble,) if stored.trouble else (place(),) if show_location else ()
-    return Progress(tuple(rows), notes, tuple(_remembered(stored.told())), stored.drills(), stored.latest[1])
+    # Of a misconception that several exercises were told of, one where it is still open.
+    by_home = {row.home: row for row in sorted(known.told.values(), key=lambda row: (row.is_open, row.last_at))}
+    told = sorted(by_home.values(), key=lambda row: row.last_at, reverse=True)
+    notes = [known.trouble or store.where()[1]] * bool(known.trouble or show_location)
+    return Progress(tuple(rows), tuple(notes), tuple(told), known.drills, known.latest[1])
 
 
-def _remembered(rows: Iterable[Told]) -> Iterator[Remembered]:
-    """The latest first; one that was told in several exercises is open until all are free of it."""
-    by_home: dict[str, list[Told]] = {}
-    for row in sorted(rows, key=lambda row: row.last_at, reverse=True):
-        by_home.setdefault(row.home, []).append(row)
-    for latest, *earlier in by_home.values():
-        is_open = any(row.cleared_at is None for row in (latest, *earlier))
-        yield Remembered(latest.name, latest.notebook, latest.heading, is_open)
+def _is_answered(notebook: str) -> bool | None:
+    """Whether anything is written over the stub, in the notebook of this name in the current folder; None where there
+    is no such notebook, or no written question in it."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        for cell in json.loads(Path(f"{notebook}.ipynb").read_bytes())["cells"]:
+            if cell["cell_type"] == "markdown" and cell["metadata"].get("nbgrader", {}).get("solution"):
+                return "".join(cell["source"]).strip() not in ("", STUB)
+    return None
 
 
 def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Reset:
@@ -160,23 +149,23 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
         what = "the lesson as well, since two lessons may each have an exercise of that name."
         try_this = f'reset_progress("detach", {exercise!r})'
         raise ValueError(explain(f"reset_progress(exercise={exercise!r}) was called.", what, try_this=try_this))
-    path = location()
+    path, told_where = store.where()
     if path is None:
-        return Reset(f"Nothing to reset. {place()}")
-    stored = _read()
-    exercises, guesses = stored.attempts(), stored.predictions()
-    if lesson not in {None, *(row.lesson for row in exercises), *(row.lesson for row in guesses)}:
+        return Reset(f"Nothing to reset. {told_where}")
+    known = stored()
+    begun = [*known.attempts, *known.predictions]
+    if lesson not in {None, *(name for name, _ in begun)}:
         find(lesson)
     what = " ".join(name for name in (lesson, exercise) if name) or "the course"
-    if stored.trouble:
-        return Reset(f"Nothing was reset. {stored.trouble}")
-    taken = [row for row in exercises if lesson in (None, row.lesson) and exercise in (None, row.exercise)]
-    others = () if exercise else (*stored.predictions(lesson), *(stored.drills() if lesson is None else ()))
-    if not taken and not others:
+    if known.trouble:
+        return Reset(f"Nothing was reset. {known.trouble}")
+    taken = any(lesson in (None, name) and exercise in (None, one) for name, one in begun)
+    if not taken and not (lesson is None and known.drills):
         return Reset(f"Nothing to reset: nothing is stored for {what}.")
     try:
-        copy = store.append_after_copy(path, "reset", {"lesson": lesson, "exercise": exercise})
-    except Unusable as error:
+        copy = store.copy(path)
+        store.append(path, "reset", {"lesson": lesson, "exercise": exercise})
+    except store.Unusable as error:
         return Reset(f"Nothing was reset: {error}.")
     return Reset(f"Reset: {what} begins again. What was there is kept in a dated copy beside the file.", copy)
 
@@ -186,15 +175,6 @@ def _store(kind: str, **fields: object) -> str | None:
     try:
         if path is not None:
             store.append(path, kind, fields)
-    except Unusable as error:
+    except store.Unusable as error:
         return f"This {kind} is not stored: {error}."
     return None
-
-
-def _read() -> History:
-    """What is stored; empty where it cannot be read."""
-    path = location()
-    try:
-        return History(store.read(path) if path is not None else ())
-    except Unusable as error:
-        return History(trouble=f"What was stored cannot be read: {error}.")

@@ -1,12 +1,12 @@
 """Points as tables with bars: a lesson's (``ScoreCard``) and the whole course's (``Progress``)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from course_utils.base.document import Block, Shown, group, links, rows, table
 from course_utils.base.markup import SMALL, Html, bar, clean, element, text_bar
 from course_utils.base.words import points, points_of
-from course_utils.progress.events import Drilled
+from course_utils.progress.events import Told
 
 _SHOWN = 12  # misconceptions in each list
 
@@ -90,17 +90,6 @@ class LessonProgress:
         return "begun" if self.begun else "not begun"
 
 
-@dataclass(frozen=True)
-class Remembered:
-    """A misconception that the learner was told of, where it is explained, and whether no later answer to an exercise
-    that showed it has been free of it."""
-
-    name: str
-    notebook: str
-    heading: str
-    is_open: bool
-
-
 @dataclass(frozen=True, repr=False)
 class Progress(_Summed, Shown):
     """The whole course: shows itself as a table with bars, or as text.
@@ -108,15 +97,15 @@ class Progress(_Summed, Shown):
     Attributes:
         rows: one for every lesson of the course, in order.
         notes: where it is stored, and what could not be read; one line each.
-        misconceptions: what the learner was told of, the latest first.
-        drills: what was answered in drills, by topic and level.
+        misconceptions: what the learner was told of, the latest first; open until all exercises are free of it.
+        drills: by topic and level; by seed and key, whether the first answer was right.
         latest: the lesson that was worked on last; empty where none was.
     """
 
     rows: tuple[LessonProgress, ...]
     notes: tuple[str, ...] = ()
-    misconceptions: tuple[Remembered, ...] = ()
-    drills: tuple[Drilled, ...] = ()
+    misconceptions: tuple[Told, ...] = ()
+    drills: Mapping[tuple[str, int], Mapping[tuple[str, str], bool]] = field(default_factory=dict)
     latest: str = ""
 
     @property
@@ -155,8 +144,8 @@ class Progress(_Summed, Shown):
             said += [f"written question {'answered' if row.is_written else 'open'}"] * (row.is_written is not None)
             if row.begun and said:
                 yield f"lesson {row.number:02d}", "; ".join(said)
-        for one in self.drills:
-            yield f"drill {one.topic}, level {one.level}", f"{one.right} of {one.asked} right"
+        for (topic, level), held in self.drills.items():
+            yield f"drill {topic}, level {level}", f"{sum(held.values())} of {len(held)} right"
 
     def _remembered(self) -> Iterator[Block]:
         """What is still open and what is cleared up, the latest first, and how many more there are."""

@@ -13,9 +13,8 @@ from course_utils.base.errors import explain
 from course_utils.base.torch_private import current_graph_task
 from course_utils.base.user_code import NOWHERE, Site, user_site
 from course_utils.graph.storages import storages_of
-from course_utils.record.operations import OperationWatch
+from course_utils.record.operations import OLD, UNDISPATCHED, OperationWatch, quick_storages, watcher
 from course_utils.record.process import UNCOMPILED
-from course_utils.record.results import OLD, UNDISPATCHED, quick_storages, watcher
 
 
 class Storage(weakref.ref):

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 
 from course_utils.base.errors import explain
-from course_utils.base.files import staged, write_whole
+from course_utils.base.files import write_whole
 from course_utils.catalogue import COURSE
 
 FOLDER = "my_notebooks"
@@ -57,34 +57,24 @@ def update(home: Path, course: Path = COURSE) -> list[str]:
     Returns what happened, one line each. A file that cannot be read or written is told there too and raises nothing, so
     that what is there can still be opened. Raises ``ValueError`` where there are no lessons in ``course``.
     """
-    lessons = _lessons(course)
     folder = home / FOLDER
-    record, lines = _read_record(folder)
-    before = dict(record)
-    copied: list[str] = []
-    followed: list[str] = []
-    failed: dict[str, list[str]] = {}
+    lessons, (record, lines) = _lessons(course), _read_record(folder)
+    before, copied, followed, failed = dict(record), list[str](), list[str](), dict[str, list[str]]()
     for name, lesson in lessons.items():
-        copy = folder / f"{name}.ipynb"
+        copy, known = folder / f"{name}.ipynb", record.get(name)
         try:
             content = lesson.read_bytes()
             version = fingerprint(content)
-            if not os.path.lexists(copy):
+            mine = fingerprint(copy.read_bytes()) if os.path.lexists(copy) else None
+            if mine is None or mine == known != version:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(copy, content)
-                copied.append(name)
-            elif record.get(name) == version:
-                continue
-            elif (mine := fingerprint(copy.read_bytes())) == record.get(name):
-                write_whole(copy, content)
-                followed.append(name)
-            elif mine != version and name in record:
-                take = f"To take it: {_fresh_command(name, home)}"
-                lines.append(f"{name} has a newer version; yours is kept as it is. {take}")
-                continue  # the record stays, so that this is said again until it is acted on
-            elif mine != version:
-                unknown = f"{name} differs from the course's version, and which one it was made from is not on record; "
-                lines.append(f"{unknown}yours is kept as it is. For the course's: {_fresh_command(name, home)}")
+                (copied if mine is None else followed).append(name)
+            elif version not in (mine, known):
+                differs = "has a newer version" if known else "differs from the course's version"
+                lines.append(f"{name} {differs}; yours is kept as it is. To take it: {_fresh_command(name, home)}")
+                if known:
+                    continue  # the record stays, so that this is said again until it is acted on
             record[name] = version
         except OSError as error:
             failed.setdefault(reason(error), []).append(name)
@@ -92,11 +82,11 @@ def update(home: Path, course: Path = COURSE) -> list[str]:
         lines.insert(0, f"Copied to {FOLDER}/: {', '.join(copied)}.")
     if followed:
         lines.append(f"Updated in {FOLDER}/, as you had not begun them: {', '.join(followed)}.")
-    if record != before:
-        try:
-            _write_record(folder, record)
-        except OSError as error:
-            failed.setdefault(reason(error), []).append(RECORD)
+    try:
+        if record != before:
+            write_whole(folder / RECORD, json.dumps(record, indent=1))
+    except OSError as error:
+        failed.setdefault(reason(error), []).append(RECORD)
     return lines + [f"{FOLDER}/ is not up to date ({', '.join(names)}): {why}" for why, names in failed.items()]
 
 
@@ -114,26 +104,21 @@ def fresh(name: str, home: Path, course: Path = COURSE) -> list[str]:
     """
     found, lesson = _find(name, home, course)
     content, folder = lesson.read_bytes(), home / FOLDER
-    copy, kept = folder / f"{found}.ipynb", None
-    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy, version = folder / f"{found}.ipynb", fingerprint(content)
     record, lines = _read_record(folder)
-    if os.path.lexists(copy):
-        mine = fingerprint(copy.read_bytes())
-        if mine == fingerprint(content):
-            return [f"{FOLDER}/{found}.ipynb is as the course has it already; nothing was changed."]
-        with staged(copy, content) as new:  # where the disk is full it fails here, before anything has moved
-            if mine != record.get(found):
-                kept = _keep(copy)
-            os.replace(new, copy)
-    else:
-        write_whole(copy, content)
+    mine = fingerprint(copy.read_bytes()) if os.path.lexists(copy) else None
+    if mine == version:
+        return [f"{FOLDER}/{found}.ipynb is as the course has it already; nothing was changed."]
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    kept = _keep(copy) if mine not in (None, record.get(found)) else None
+    write_whole(copy, content)
     again = "If it is open, close its tab and open it again."
     lines.append(f"{FOLDER}/{found}.ipynb is the course's version again. {again}")
     if kept:
         where = kept.relative_to(folder).as_posix()
         lines.append(f"Your file is kept as {FOLDER}/{where}. Points that you earned are kept too.")
     with contextlib.suppress(OSError):  # without it, the next update finds the copy equal to the lesson, and records it
-        _write_record(folder, {**record, found: fingerprint(content)})
+        write_whole(folder / RECORD, json.dumps({**record, found: version}, indent=1))
     return lines
 
 
@@ -155,11 +140,10 @@ def _lessons(course: Path) -> dict[str, Path]:
 def _find(name: str, home: Path, course: Path) -> tuple[str, Path]:
     lessons = _lessons(course)
     asked = Path(name.strip())
-    wanted, is_further = asked.name.removesuffix(".ipynb"), asked.parent.name == FURTHER
     for called, path in lessons.items():
         number, _, topic = path.stem.partition("_")
-        is_it = wanted in (path.stem, topic) or (wanted.isdecimal() and wanted.zfill(2) == number)
-        if is_it and (path.parent.name == FURTHER) == is_further:
+        is_named = asked.stem in (path.stem, topic, number, number.removeprefix("0"))
+        if is_named and (asked.parent.name == FURTHER) == (path.parent.name == FURTHER):
             return called, path
     what = f"There is no lesson called {name!r}." if name else "No lesson was named."
     raise ValueError(explain(what, f"one of {', '.join(lessons)}.", try_this=_fresh_command(next(iter(lessons)), home)))
@@ -181,10 +165,6 @@ def _read_record(folder: Path) -> tuple[dict[str, str], list[str]]:
         return {}, []
     except (OSError, ValueError, TypeError):
         return {}, [f"{FOLDER}/{RECORD} cannot be read and is made anew; your notebooks stay as they are."]
-
-
-def _write_record(folder: Path, record: dict[str, str]) -> None:
-    write_whole(folder / RECORD, json.dumps(record, indent=1, sort_keys=True))
 
 
 def _keep(copy: Path) -> Path:

@@ -10,8 +10,7 @@ from course_utils import control_panel
 from course_utils.base.markup import visible
 from course_utils.catalogue import LESSONS, find
 from course_utils.checks.misconceptions import LESSONS as TEXT_FILES
-from course_utils.checks.misconceptions import Misconception, read
-from course_utils.checks.thoughts import thoughts
+from course_utils.checks.misconceptions import Misconception, read, thoughts
 from course_utils.why.pages import page_for, pages
 from tests.book.given import COURSE, ROOT
 from tools.book import answers, errors, front, lessons, mistakes

@@ -26,7 +26,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from nbformat import NotebookNode
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
 
-from course_utils.workspace.lab import lab_command
+from course_utils.workspace.__main__ import lab_command
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 # A lesson as it once was: a change of the lesson changes no test of the browser.

@@ -82,7 +82,7 @@ class Course:
 
     @property
     def pins(self):
-        return (self.venv / "course-constraints.txt").read_text()
+        return (self.venv / "course-constraints.txt").read_text().partition("# installed")[0]
 
 
 @pytest.fixture
@@ -110,10 +110,9 @@ def test_what_the_tests_need_is_added_once_and_stays(course):
     assert course.calls == ["venv", ".", ".[dev]"]
 
 
-def test_where_pip_fails_it_is_said_what_to_do_and_the_next_run_tries_again(course, capsys):
+def test_where_pip_fails_the_next_run_tries_again(course):
     course.pip_fails = True
     assert course.prepare() == 1
-    assert "pip's own words are above" in capsys.readouterr().out
     course.pip_fails = False
     assert (course.prepare(), course.calls) == (0, ["venv", ".", "."])
 

@@ -15,9 +15,9 @@ PAGES = """
 """
 # What the public names return; their own modules are nobody's import.
 RETURNED = (
-    "checks.asides.Hint",
-    "checks.asides.Prediction",
-    "checks.asides.Solution",
+    "checks.card.Hint",
+    "checks.card.Prediction",
+    "checks.card.Solution",
     "controls.Control",
     "controls.ControlPanel",
     "draw.page.Drawing",

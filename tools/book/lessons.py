@@ -21,7 +21,7 @@ from course_utils.base.errors import explain
 from course_utils.base.markup import Html, element, paragraph, prose
 from course_utils.catalogue import LessonInfo
 from course_utils.checks import misconceptions
-from course_utils.checks.thoughts import OTHER, thoughts
+from course_utils.checks.misconceptions import OTHER, thoughts
 from course_utils.why.pages import page_for
 from tools.book.mistakes import escaped
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from course_utils.clinic.dataset import ClinicResult, TwoBranches
+from course_utils.clinic import ClinicResult, TwoBranches
 
 
 class Swish(torch.autograd.Function):

@@ -9,7 +9,7 @@ from course_utils.clinic import WIDTH, collector_off
 from course_utils.lessons.clinic._network import expect, weights_of
 from course_utils.lessons.clinic._watched import Watched, WatchedDataset, run
 from course_utils.measure.compare import format_count
-from course_utils.measure.flops import FlopCounterMode
+from course_utils.measure.cost import FlopCounterMode
 from course_utils.memory import MemoryTracker
 
 

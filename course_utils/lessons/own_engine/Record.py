@@ -4,8 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from course_utils.checks.compare import AtMost, Seen, Trial, compared
-from course_utils.engine import Node, Way
-from course_utils.engine.parts import closed
+from course_utils.engine import Node, Way, closed
 from course_utils.lessons.own_engine._shared import ends, engine_of, play
 
 Record = compared(__file__, Node=Node, Way=Way)

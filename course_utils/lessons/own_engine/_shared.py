@@ -8,8 +8,7 @@ import torch
 
 from course_utils.base.text import describe
 from course_utils.checks.compare import Compared, Missed, Raised, Trial, outcome
-from course_utils.engine import Engine, Tensor
-from course_utils.engine.parts import PARTS, beside, closed
+from course_utils.engine import PARTS, Engine, Tensor, beside, closed
 from course_utils.memory.loops import collector_off
 
 THROUGH = "goes through"

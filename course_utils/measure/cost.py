@@ -1,4 +1,6 @@
-"""Functions timed in turns (``in_turns``), and the number of threads of the CPU (``cpu_threads``)."""
+"""What calls cost: FLOPs (PyTorch's ``FlopCounterMode``), and the time of functions that take turns (``in_turns``), on
+so many threads of the CPU (``cpu_threads``).
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -6,6 +8,14 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode as FlopCounterMode
+
+from course_utils.base.torch_private import flop_dispatch
+
+# The counter's wrapper (since 2.11) asks the function for a version that the compiler leaves alone, and makes one where
+# there is none, for which it loads the compiler: seconds. As long as nothing is compiled, the function itself does.
+if counting := getattr(flop_dispatch, "__wrapped__", None):
+    vars(counting)["__dynamo_disable"] = counting
 
 # A sample shorter than this says more about the clock than about the work.
 _SAMPLE_SECONDS = 0.002
