@@ -2,15 +2,14 @@
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
 from course_utils.graph.references import probing_alone
+from course_utils.why.backward import modified, second
 from course_utils.why.history import no_history
-from course_utils.why.in_place import modified
 from course_utils.why.log import Log
 from course_utils.why.look import kind_of_bad
 from course_utils.why.not_finite import finite, nan_in_backward, not_finite
@@ -18,11 +17,10 @@ from course_utils.why.objects import by_page
 from course_utils.why.pages import page_for
 from course_utils.why.reason import UNKNOWN, Reason
 from course_utils.why.scene import Scene
-from course_utils.why.second import second
 from course_utils.why.silence import silence
 from course_utils.why.watch import latest_log
 
-_SEARCHES: dict[str, Callable[[Scene, Log | None], Reason]] = {
+_SEARCHES: dict[str, Callable[[Scene], Reason]] = {
     "modified_in_place": modified,
     "second_backward": second,
     "does_not_require_grad": no_history,
@@ -66,42 +64,41 @@ def why(what: BaseException | torch.Tensor | str | None = None, loss: torch.Tens
             )
         )
     error = RuntimeError(what) if isinstance(what, str) else what if isinstance(what, BaseException) else None
-    recording, caller, log = torch.is_grad_enabled(), sys._getframe(1), latest_log()
+    error = error or sys.exception() or getattr(sys, "last_value", None)
+    recording, log = torch.is_grad_enabled(), latest_log()
     try:
         with probing_alone():
             if isinstance(what, torch.Tensor):
-                scene = Scene(tensors=(what,) if loss is None else (what, loss), caller=caller, recording=recording)
-                return of_tensor(scene, log, what, loss).done(log.age() if log is not None else "")
-            return of_error(error or sys.exception() or getattr(sys, "last_value", None), log, recording)
+                scene = Scene(log, tensors=(what,) if loss is None else (what, loss), recording=recording)
+                return _of_tensor(scene, what, loss).done(log.age())
+            return _of_error(error, log, recording)
     except Exception as failure:
-        return _not_found(error, failure)
+        said = "The search itself failed, which is a mistake of the course."
+        happened = [said, message_of(failure), *([message_of(error)] if error is not None else [])]
+        return Reason("", UNKNOWN, "Could not find out", happened)
 
 
-def of_tensor(scene: Scene, log: Log | None, tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
+def _of_tensor(scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
     """Why a tensor is not finite, has no gradient or does not move; of a loss that is finite, that it is."""
     if kind_of_bad(tensor) or (tensor.is_leaf and tensor.grad is not None and kind_of_bad(tensor.grad)):
-        return not_finite(scene, log, tensor)
+        return not_finite(scene, tensor)
     is_loss = tensor.numel() == 1 and tensor.grad_fn is not None and not tensor.retains_grad
-    return finite(scene, tensor) if is_loss and loss is None else silence(scene, log, tensor, loss)
+    return finite(scene, tensor) if is_loss and loss is None else silence(scene, tensor, loss)
 
 
-def of_error(error: BaseException | None, log: Log | None, recording: bool = True) -> Reason:
+def _of_error(error: BaseException | None, log: Log, recording: bool) -> Reason:
     """Why an error was raised."""
-    if error is None:
-        return Reason("", UNKNOWN, "No error is known", ["No error was raised yet in this session."])
     for one in _chain(error):
         page = page_for(f"{type(one).__name__}: {one}")
         if page is not None and one.__traceback__ is None:  # a message that was pasted
-            first = page.causes[0]
-            return Reason(page.key, first.key, happened=[first.cause]).done()
+            return Reason(page.key, page.causes[0].key, happened=[page.causes[0].cause]).done()
         if page is not None:
-            scene, search = Scene(one, recording=recording), _SEARCHES.get(page.key)
-            reason = search(scene, log) if search is not None else by_page(scene, log, page)
-            return reason.done(log.age() if log is not None else "")
-    return Reason(
-        "", UNKNOWN, "An error that is not in the index",
-        [message_of(error), "It is none of the errors of autograd that the course knows."],
-    )  # fmt: skip
+            scene, search = Scene(log, one, recording=recording), _SEARCHES.get(page.key)
+            return (search(scene) if search is not None else by_page(scene, page)).done(log.age())
+    if error is None:
+        return Reason("", UNKNOWN, "No error is known", ["No error was raised yet in this session."])
+    said = [message_of(error), "It is none of the errors of autograd that the course knows."]
+    return Reason("", UNKNOWN, "An error that is not in the index", said)
 
 
 def is_known(error: BaseException) -> bool:
@@ -116,10 +113,3 @@ def _chain(error: BaseException | None) -> list[BaseException]:
         found.append(error)
         error = error.__cause__ or error.__context__
     return found
-
-
-def _not_found(error: Any, failure: BaseException) -> Reason:
-    reason = Reason("", UNKNOWN, "Could not find out")
-    reason.say(f"The error was: {message_of(error)}" if error is not None else "")
-    reason.say(f"The search itself failed, which is a mistake of the course: {message_of(failure)}")
-    return reason

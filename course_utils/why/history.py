@@ -1,13 +1,11 @@
 """Why a loss has no history (``no_history``): where it ended, as a watch has seen it, or what is left to see."""
 
-from typing import Any
-
 import torch
 
 from course_utils.base.text import describe
-from course_utils.why.log import Cut, Log
-from course_utils.why.look import decorated
-from course_utils.why.reason import LOOK, Reason, begin, listed, place, where
+from course_utils.base.user_code import Site
+from course_utils.why.log import Cut
+from course_utils.why.reason import LOOK, Reason
 from course_utils.why.scene import Scene, parameters_of
 
 _CAUSES = {
@@ -26,107 +24,69 @@ _CUTS = {
 }
 """What each way to end a history does."""
 
-_DECORATED = "Leave the decorator out, or put what is to be recorded into `with torch.enable_grad():`."
+_UNSEEN = "What Python and NumPy do with numbers and arrays is not seen."
 
 
-def no_history(scene: Scene, log: Log | None) -> Reason:
+def no_history(scene: Scene) -> Reason:
     """Where the loss lost its history."""
     reason = Reason("does_not_require_grad")
     root = next((one for one in scene.roots if not one.requires_grad), None)
-    name = scene.name(root) if root is not None else ""
+    name = scene.name(root)
     subject = f"`{name}`" if name else "The loss"
-    cut = log.cut(root) if log is not None and root is not None else None
+    cut = scene.log.cut(root) if root is not None else None
     if cut is not None and cut.how != "values":
-        how = tell_cut(reason, cut, subject)
-        reason.cause = _CAUSES.get(how, "cut_history")
-    elif not _switched_off(reason, scene, subject):
-        _left(reason, scene, log, root, subject, cut)
-    reason.happened[-1] += f" {begin(place(scene.here))} calls backward on what is left."
-    reason.point("needed", scene.here)
+        reason.cause = tell_cut(reason, cut, subject)
+    elif not scene.recording:
+        reason.cause = "no_grad_mode"
+        reason.tell("{subject} has no history, and recording is switched off at this moment.", subject=subject)
+        reason.unsure = f"Which line switched it off. {LOOK}"
+    else:
+        _left(reason, scene, root, subject, cut)
+    reason.tell("{needed:at} calls backward on what is left.", needed=scene.here)
+    reason.happened = [" ".join(reason.happened)]
     return reason
 
 
 def tell_cut(reason: Reason, cut: Cut, subject: str) -> str:
-    """Says where a history ended, and who switched recording off; returns how."""
-    switch = cut.switch
-    how = "reentrant" if switch is not None and switch.how == "checkpoint" else cut.how
-    site = switch.site if how == "reentrant" and switch is not None else cut.site
-    off = ""
-    if how == "mode" and switch is not None:
-        by = "The function is decorated" if switch.how == "decorator" else "It was switched off"
-        off = f" {by}{where(switch.site)}."
-        reason.point("switched off", switch.site)
-        if switch.how == "decorator":
-            reason.cure = _DECORATED
-    if how == "gradient":
-        reason.cure = f"Say `create_graph=True` in {place(site)}."
-    reason.say(f"{subject} has no history: it ended{where(site)}. There, {_CUTS[how]}.{off}")
-    reason.point("cut", site)
-    return how
+    """Says where a history ended, and which line switched recording off; returns the cause."""
+    reason.tell(
+        "{subject} has no history: it ended in {cut}. There, {how}[: {switched_off}, did that].",
+        subject=subject, cut=cut.site, how=_CUTS[cut.how], switched_off=cut.switch,
+    )  # fmt: skip
+    return _CAUSES.get(cut.how, "cut_history")
 
 
-def tell_not_followed(reason: Reason, cuts: list[Cut]) -> None:
+def tell_places(reason: Reason, places: list[Site]) -> None:
     """Names the lines at which a value went on as a number or an array, where a watch cannot follow it."""
-    sites = list(dict.fromkeys(cut.site for cut in cuts))
-    text = " or ".join(f"{place(site)}, `{site.source}`" for site in sites[:3])
-    one = len(sites) == 1
-    reason.say(f"{'The one place' if one else 'A place'} where a history ended in what was watched is {text}.")
-    reason.unsure = "Where the value went from there: what Python and NumPy do with a number is not seen."
-    for site in sites[:3]:
-        reason.point("cut", site)
+    reason.tell("In what was watched, a history ended in {cut}.", cut=places[:3])
+    reason.unsure = f"Where the value went from there. {_UNSEEN}"
 
 
-def _switched_off(reason: Reason, scene: Scene, subject: str) -> bool:
-    """Recording is off now, or was in a decorated function that the error came through."""
-    for site in filter(None, (decorated(entry.tb_frame) for entry in scene.entries)):
-        reason.say(
-            f"{subject} has no history. The error came through `{site.function}`, decorated{where(site)}: nothing is"
-            " recorded in there."
-        )
-        reason.cure, reason.cause = _DECORATED, "no_grad_mode"
-        reason.point("switched off", site)
-        return True
-    if not scene.recording:
-        reason.say(f"{subject} has no history, and recording is switched off at this moment.")
-        reason.cause, reason.unsure = "no_grad_mode", f"Which line switched it off. {LOOK}"
-    return not scene.recording
-
-
-def _left(
-    reason: Reason, scene: Scene, log: Log | None, root: torch.Tensor | None, subject: str, values: Cut | None
-) -> None:
+def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str, values: Cut | None) -> None:
     """What the variables show, and the places of which a watch knows no more."""
-    watched = log is not None and root is not None and bool(log.memory(root))
     modules = [(name, parameters_of(module)) for name, module in scene.objects(torch.nn.Module)]
     frozen = [name for name, ones in modules if ones and not any(one.requires_grad for one in ones)]
-    flagged = [one.name for one in scene.named if one.tensor.requires_grad]
-    without = [one.name for one in scene.named if one.tensor.is_floating_point() and one.tensor is not root]
+    named = [one for one in scene.named if one.tensor is not root]
+    watched = root is not None and bool(scene.log.memory(root))
+    places = scene.log.cuts_not_followed() if watched else []
     if root is not None and not root.is_floating_point() and not root.is_complex():
         reason.cause = "not_differentiable"
-        reason.say(f"{subject} is {describe(root)}: it holds no decimals.")
-    elif frozen and not flagged:
-        reason.cause = "frozen"
-        only = f"every parameter of {listed(frozen[:3])} has `requires_grad=False`"
-        reason.say(f"{subject} has no history: {only}, and nothing else at hand requires grad.")
-    elif not flagged:
-        reason.cause = "not_flagged"
-        reason.say(f"{subject} has no history: none of your variables requires grad ({listed(without[:4])} do not).")
+        reason.tell("{subject} is {told}: it holds no decimals.", subject=subject, told=describe(root))
+    elif named and not any(one.tensor.requires_grad for one in named):
+        reason.cause = "frozen" if frozen else "not_flagged"
+        without = [one.name for one in named if one.tensor.is_floating_point()]
+        reason.tell(
+            "{subject} has no history: [every parameter of {frozen} has `requires_grad=False`, and ]nothing at hand"
+            " requires grad[, neither {without}].",
+            subject=subject, frozen=frozen, without=[] if frozen else without,
+        )  # fmt: skip
     else:
-        history = [one.name for one in scene.named if one.tensor.grad_fn is not None]
-        reason.say(
-            f"{subject} has no history.",
-            f"Of your variables, {listed(history[:4])} {'has' if len(history) == 1 else 'have'} one."
-            if history
-            else "",
-        )
-        cuts: list[Any] = log.cuts_not_followed() if watched and log is not None else []
+        history = [one.name for one in named if one.tensor.grad_fn is not None]
+        reason.tell("{subject} has no history[; of your variables, {names} have one].", subject=subject, names=history)
+        reason.unsure = f"Where it was cut. {_UNSEEN if watched else LOOK}"
         if values is not None:
-            reason.say(f"It was computed from a new tensor, made of plain values{where(values.site)}.")
-            reason.point("cut", values.site)
-        if cuts:
-            tell_not_followed(reason, cuts)
-        if cuts or values is not None:
+            reason.tell("It was computed from a new tensor, made of plain values in {cut}.", cut=values.site)
+        if places:
+            tell_places(reason, places)
+        if places or values is not None:
             reason.cause = "cut_history"
-        else:
-            unseen = "What Python and NumPy do with numbers and arrays, as after `tolist()`, is not seen."
-            reason.unsure = f"Where it was cut. {unseen if watched else LOOK}"

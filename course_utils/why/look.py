@@ -4,14 +4,18 @@ import functools
 import math
 import re
 from collections.abc import Iterator
-from types import FrameType
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import torch
 
 from course_utils.base.user_code import Site, is_user_file
+from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.report import operation_name
-from course_utils.graph.steps import local_variables
+
+MOST_NODES = 30_000
+"""Of a larger graph, no more is looked at while a program runs."""
 
 
 def tensors_in(values: Any) -> Iterator[torch.Tensor]:
@@ -22,11 +26,21 @@ def tensors_in(values: Any) -> Iterator[torch.Tensor]:
             yield from tensors_in(value)
 
 
-def version_of(tensor: torch.Tensor) -> int:
-    try:
-        return tensor._version
-    except RuntimeError:  # made in inference mode
-        return -1
+def leaves_behind(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The leaves that a tensor was computed from; itself, where it is one."""
+    nodes = islice(nodes_behind(tensor), MOST_NODES)
+    return [tensor] if tensor.is_leaf else [node.variable for node in nodes if hasattr(node, "variable")]
+
+
+def line_of(function: Any) -> Site | None:
+    """Where a function of the user's begins; None where it is not the user's."""
+    code = getattr(function, "__code__", None)
+    if code is None or not is_user_file(code.co_filename):
+        return None
+    site = Site(code.co_filename, code.co_firstlineno, code.co_qualname)
+    while site.source.startswith("@"):  # a function begins at its decorators
+        site = replace(site, line=site.line + 1)
+    return site
 
 
 def kind_of_bad(tensor: torch.Tensor) -> str:
@@ -57,19 +71,6 @@ def range_of(tensor: torch.Tensor) -> str:
     return f"{least} to {most}{more}" if least != most else f"{least}{more}"
 
 
-def decorated(frame: FrameType) -> Site | None:
-    """The user's function that a decorator runs with recording switched off; None where a frame is no decorator's."""
-    if frame.f_code.co_name != "decorate_context" or is_user_file(frame.f_code.co_filename):
-        return None
-    found = local_variables(frame)
-    code = getattr(found.get("func"), "__code__", None)
-    switch = getattr(found.get("ctx_factory"), "__self__", None)
-    if code is None or not isinstance(switch, _SWITCHES) or getattr(switch, "mode", False) is True:
-        return None
-    return Site(code.co_filename, code.co_firstlineno, code.co_qualname)
-
-
-_SWITCHES = (torch.no_grad, torch.inference_mode, torch.set_grad_enabled)
 _SPOKEN = {
     "addmm": "linear", "mm": "matmul", "bmm": "matmul", "mv": "matmul", "to_copy": "to", "convolution": "conv",
     "nll_loss_forward": "nll_loss", "linalg_vector_norm": "norm", "unsafe_view": "view", "reshape_alias": "reshape",

@@ -2,26 +2,24 @@
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from course_utils import catalogue
 from course_utils.base.document import Block, Shown, card, paragraph, rows, typed
 from course_utils.base.files import prose, read_toml
 from course_utils.base.markup import BLUE, GREEN, ORANGE
-from course_utils.base.user_code import Site
+from course_utils.base.user_code import NOWHERE, Site
 from course_utils.why.pages import pages
 
-FINE = "nothing_wrong"
-"""The cause where nothing is wrong."""
+FINE, UNKNOWN = "nothing_wrong", "unknown"
+"""The causes where nothing is wrong, and where it could not be found out."""
 
 LOOK = "To see the line, put `%%why` above the cell and run it again; a script, with `autograd-control why script.py`."
-
-UNKNOWN = "unknown"
-"""The cause where it could not be found out."""
 
 _told: set[str] = set()
 """What it was explained of why the engine cares: it is said once."""
@@ -58,14 +56,28 @@ class Reason(Shown):
     explained: tuple[str, ...] = ()
     again: bool = False
 
-    def say(self, *sentences: str) -> None:
-        """Adds sentences to what happened, as one paragraph."""
-        text = " ".join(sentence for sentence in sentences if sentence)
-        self.happened += [text] * bool(text)
+    def tell(self, text: str, **known: Any) -> None:
+        """Adds what happened, and points at the lines that it names.
 
-    def point(self, role: str, site: Site | None) -> None:
+        Args:
+            text: with ``{made}`` for a line of the user's and its source, or ``{made:at}`` for its number alone, which
+                is pointed at in the role of that name; ``{names}`` for a list of names, ``{op}`` for anything else.
+                A part in brackets is left out where something that it names is not known.
+            known: what the names stand for; of lists, four are named.
+        """
+        for role, value in known.items():
+            known[role] = value[:4] if isinstance(value, list) else None if value == NOWHERE else value
+            for one in known[role] if isinstance(value, list) else [value]:
+                self.point(role.replace("_", " "), one)
+        while part := re.search(r"\[([^][]*)\]", text):
+            whole = all(known[name] for name in re.findall(r"\{(\w+)", part[1]))
+            text = text[: part.start()] + part[1] * whole + text[part.end() :]
+        text = text.format(**{name: _Words(value) for name, value in known.items()})
+        self.happened.append(text[:1].upper() + text[1:])
+
+    def point(self, role: str, site: Any) -> None:
         """Adds a line, where it is known and new in this role."""
-        if site is not None and site.file and (role, site) not in self.lines:
+        if isinstance(site, Site) and site.file and (role, site) not in self.lines:
             self.lines.append((role, site))
 
     def done(self, age: str = "") -> "Reason":
@@ -75,20 +87,19 @@ class Reason(Shown):
             age: how old what was seen is; "" where that need not be said.
         """
         page = next((page for page in pages() if page.key == self.page), None)
-        texts = {} if page is not None else silences().get(self.cause, {})
-        known = next((one for one in page.causes if one.key == self.cause), None) if page is not None else None
         if page is not None:
             self.title, self.means, self.explained = page.title, page.means, page.explained
-            if not self.cause and not self.cure and not self.unsure:
+            known = next((one for one in page.causes if one.key == self.cause), None)
+            if known is not None:
+                self.cure, self.explained = self.cure or known.cure, known.explained
+            elif not self.cause and not self.cure and not self.unsure:
                 self.happened += [f"Perhaps: {one.cause} {one.cure}" for one in page.causes[:3]]
-        if known is not None:
-            self.cure, self.explained = self.cure or known.cure, known.explained
-        elif texts:
+        elif texts := silences().get(self.cause):
             self.means, self.cure = prose(texts.get("means", "")), self.cure or prose(texts.get("cure", ""))
-            self.explained = tuple(texts.get("explained", ()))
+            self.explained = tuple(texts["explained"])
         self.happened = self.happened or [self.title]
         if age and self.lines:
-            self.say(f"The lines are as a watch has seen them that ended {age} ago.")
+            self.tell("The lines are as a watch has seen them that ended {age} ago.", age=age)
         self.again = (self.page or self.cause) in _told
         _told.add(self.page or self.cause)
         self.cause = self.cause or UNKNOWN
@@ -105,8 +116,7 @@ class Reason(Shown):
         if self.explained:
             lesson, heading = self.explained
             blocks.append(paragraph("The course on it: ", link=(catalogue.notebook(lesson), heading)))
-        colour = GREEN if self.cause == FINE else BLUE if self.cause == UNKNOWN else ORANGE
-        return card(self.title, blocks, colour)
+        return card(self.title, blocks, {FINE: GREEN, UNKNOWN: BLUE}.get(self.cause, ORANGE))
 
     def line(self, role: str) -> int:
         """The number of the first line with a role; 0 where there is none."""
@@ -119,28 +129,25 @@ def silences() -> Mapping[str, Any]:
     return read_toml(Path(__file__).with_name("silences.toml"))
 
 
-def where(site: Site | None) -> str:
-    """A line in words, to be put after a verb: `` in line 4, `h += 1` ``; "" where it is not known."""
-    return f" in {place(site)}, `{site.source}`" if site is not None and site.file else ""
+class _Words(NamedTuple):
+    """What a sentence names."""
+
+    value: Any
+
+    def __format__(self, spec: str) -> str:
+        if not isinstance(self.value, list):
+            return _written(self.value, spec) if isinstance(self.value, Site | None) else str(self.value)
+        said = [_written(one, spec) if isinstance(one, Site) else f"`{one}`" for one in self.value]
+        return " and ".join([", ".join(said[:-1]), said[-1]]) if len(said) > 1 else "".join(said)
 
 
-def place(site: Site) -> str:
-    """A line in words: ``line 4``; with its file or cell where that is not the main one."""
-    if not site.file:
+def _written(site: Site | None, spec: str) -> str:
+    """A line in words: ``line 4``; with its file or cell where that is not the main one, and with its source."""
+    if site is None:
         return "a line that is not yours"
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     shown = str(site)
+    said = f"line {site.line}" + (f" of {os.path.basename(site.file)}" if main and site.file != main else "")
     if shown.startswith("Cell "):
-        return f"line {site.line} of {shown.partition(',')[0].replace('Cell', 'cell')}"
-    return f"line {site.line}" + (f" of {os.path.basename(site.file)}" if main and site.file != main else "")
-
-
-def begin(text: str) -> str:
-    """A text as a sentence begins with it."""
-    return text[:1].upper() + text[1:]
-
-
-def listed(names: list[str]) -> str:
-    """Names in words: `` `a`, `b` and `c` ``."""
-    quoted = [f"`{name}`" for name in names]
-    return " and ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else "".join(quoted)
+        said = f"line {site.line} of {shown.partition(',')[0].replace('Cell', 'cell')}"
+    return said if spec else f"{said}, `{site.source}`"

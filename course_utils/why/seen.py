@@ -1,7 +1,6 @@
-"""Notes what each operation did to what it was given, for ``watch_why`` (``watcher``)."""
+"""Notes what each operation did to what it was given, for ``watch_why`` (``Witness``)."""
 
 import functools
-import itertools
 import math
 import sys
 import threading
@@ -12,18 +11,11 @@ from typing import Any, NamedTuple
 import torch
 
 from course_utils.base.torch_private import current_autograd_node, current_graph_task, sequence_number
-from course_utils.base.user_code import Site, is_user_file, outside, user_site
-from course_utils.graph.recorded import nodes_behind
+from course_utils.base.user_code import NOWHERE, Site, is_user_file, outside, user_site
 from course_utils.graph.report import operation_name
-from course_utils.record.operations import Run, Watcher
-from course_utils.why.log import Call, Cut, Edited, Log, Memory, Nodes, NotFinite, Recorded, Switch
-from course_utils.why.look import kind_of_bad, range_of, tensors_in, version_of
-
-MOST_NODES = 30_000
-"""Of a larger graph, backward is not looked into."""
-
-_MOST_BAD = 2000
-"""After so many results that are not finite, nobody looks for more."""
+from course_utils.record.operations import Run
+from course_utils.why.log import Call, Cut, Edited, Log, Memory, NotFinite
+from course_utils.why.look import kind_of_bad, leaves_behind, range_of, tensors_in
 
 _OPTIMIZERS = f"{torch.__path__[0]}/optim/"
 _CHECKPOINT = f"{torch.__path__[0]}/utils/checkpoint.py"
@@ -49,12 +41,42 @@ def _plan(func: Any) -> _Plan:
     return _Plan(schema.name.partition("::")[2], tuple(written), views)
 
 
-class _Seen:
+class Witness:
+    """Fills a log with what the operations of one thread do.
+
+    Autograd makes an operation's nodes before it calls what is below it, so the numbers given out between two
+    operations are of nodes of the second.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log, self._nodes = log, dict[int, Call]()
+        self._last, self._at = sequence_number(), (0, 0)
+        log.threads.append(self._nodes)
+
+    def __call__(self, run: Run, func: Any, args: tuple, kwargs: dict) -> Any:
+        start, end = self._last, sequence_number()
+        self._last = end
+        out = run(func, args, kwargs)
+        self._last = max(end, sequence_number())
+        try:
+            frame = outside(sys._getframe(1))
+            before, self._at = self._at, (id(frame), frame.f_lasti)
+            call = getattr(func, "_op", func)  # its hash is quicker
+            plan = _plans.get(call) or _plans.setdefault(call, _plan(func))
+            if plan.name != "detach" or self._at != before:  # else autograd's own, of the result that it keeps
+                _Operation(self._log, plan, args, kwargs, frame).note(self._nodes, start, end, out)
+        except Exception:  # a tensor that cannot be asked is not watched, and the program goes on
+            self._log.failed += 1
+        return out
+
+
+class _Operation:
     """One operation that has run."""
 
-    def __init__(self, name: str, args: tuple, kwargs: dict) -> None:
-        self.name, self.args, self.kwargs = name, args, kwargs
-        self.frame, self.in_backward = sys._getframe(2), current_graph_task() >= 0
+    def __init__(self, log: Log, plan: _Plan, args: tuple, kwargs: dict, frame: FrameType) -> None:
+        self.log, self.plan, self.name, self.args, self.kwargs = log, plan, plan.name, args, kwargs
+        self.frame, self.in_backward = frame, current_graph_task() >= 0
+        self.steps = frame.f_code.co_filename.startswith(_OPTIMIZERS)
 
     @functools.cached_property
     def site(self) -> Site:
@@ -66,184 +88,134 @@ class _Seen:
         """What it was given."""
         return list(tensors_in((*self.args, *self.kwargs.values())))
 
-    @property
-    def by(self) -> str:
+    def note(self, nodes: dict[int, Call], start: int, end: int, out: Any) -> None:
+        """Notes what it did.
+
+        Args:
+            nodes: the calls that recorded the thread's nodes.
+            start: the number of the first node that it recorded, if ``end`` is another.
+            out: its result.
+        """
+        recorded = end != start and not self.in_backward
+        entered = None if self.steps or self.in_backward else self._entered()
+        if recorded:
+            self.log.record(nodes, start, end, Call(self.name, self.site, entered))
+        self._edit()
+        if self.steps:
+            return
+        if self.name == "_local_scalar_dense":
+            if self.tensors[0].requires_grad and not self.in_backward:
+                self._cut("number", self.tensors[0])
+            return
+        for result in tensors_in((out,)):
+            memories, floats = self.log.memory(result), result.is_floating_point()
+            if recorded and (floats or result.is_complex()):
+                for memory in memories:
+                    memory.recorded |= not self.plan.views  # a view of a leaf shares the leaf's memory
+            elif not self.in_backward and not self.plan.writes and not result.requires_grad:
+                cut = self._ended(floats) or entered
+                if self.name == "lift_fresh" and floats:
+                    cut = Cut(self.name, self.site, how="values")
+                for memory in memories if cut is not None else ():
+                    memory.cut = cut
+            if not self.plan.views and floats:
+                self._look(result, memories)
+
+    def _entered(self) -> Cut | None:
+        """Where the history of something had ended that it is given."""
+        found = None
+        for tensor in self.tensors:
+            if tensor.requires_grad and not tensor.is_leaf:
+                continue
+            cut = self.log.cut(tensor)
+            for memory in self.log.memory(tensor):
+                if not tensor.requires_grad and memory.plain is None and self.name != "detach":
+                    memory.plain = self.site
+                if cut is not None:
+                    found = cut if found is None or found.how == "values" else found
+                elif memory.recorded and torch.is_grad_enabled():
+                    found = memory.cut or self._cut("data", memory.tensor() if memory.tensor is not None else None)
+        return found
+
+    def _edit(self) -> None:
+        """Notes what was written to, by an optimizer or not."""
+        for at, name in self.plan.writes:
+            for tensor in tensors_in((self.args[at] if at < len(self.args) else self.kwargs.get(name),)):
+                # The version is counted above this, and afterwards.
+                version = 0 if tensor.is_inference() else tensor._version + 1
+                edit = Edited(
+                    self.name, self.site, version=version, by=self._by(), steps=self.steps, view=tensor._is_view()
+                )
+                for memory in self.log.memory(tensor):
+                    edits = (*memory.edits, edit)
+                    memory.edits = edits if len(edits) <= 24 else (*edits[:4], *edits[14:])
+
+    def _by(self) -> str:
         """The library's function that runs it for the user's line; "" where the line itself does."""
-        frame: FrameType | None = outside(self.frame)
+        frame: FrameType | None = self.frame
         while frame is not None and not is_user_file(frame.f_code.co_filename):
             if not frame.f_code.co_name.startswith("_"):
                 return frame.f_code.co_qualname.lstrip("_")
             frame = frame.f_back
         return ""
 
+    def _ended(self, floats: bool) -> Cut | None:
+        """Where something with a history went in and nothing was recorded, the history ended."""
+        source = next((tensor for tensor in self.tensors if tensor.requires_grad), None)
+        how = "detach" if self.name == "detach" else "operation" if floats else "dtype"
+        return None if source is None else self._cut(how if torch.is_grad_enabled() else "mode", source)
 
-def watcher(log: Log) -> Watcher:
-    """Fills a log with what the operations of one thread do.
+    def _cut(self, how: str, tensor: torch.Tensor | None) -> Cut:
+        """A cut, the latest one for each line: its leaves are looked up once."""
+        known = self.log.cut_at.pop((self.site, how), None)
+        if known is None:
+            leaves = self.log.numbers_of(leaves_behind(tensor) if tensor is not None else ())
+            known = Cut(self.name, self.site, how=how, leaves=leaves)
+            known = self._switched(known) if how == "mode" else known
+        node = tensor.grad_fn if tensor is not None else None
+        known = self.log.cut_at[self.site, how] = replace(known, node=-1 if node is None else node._sequence_nr())
+        return known
 
-    Autograd makes an operation's nodes before it calls what is below it, so the numbers given out between two
-    operations are of nodes of the second.
-    """
-    nodes, last, at = Nodes(), sequence_number(), (0, 0)
-    log.threads.append(nodes)
+    def _switched(self, cut: Cut) -> Cut:
+        """A cut, and who had switched recording off."""
+        frame: FrameType | None = self.frame
+        while frame is not None:
+            if frame.f_code.co_filename == _CHECKPOINT and frame.f_code.co_name == "forward":
+                return replace(cut, how="reentrant", site=user_site(frame))
+            frame = frame.f_back
+        return replace(cut, switch=self.log.switches.get(threading.get_ident(), NOWHERE))
 
-    def watch(run: Run, func: Any, args: tuple, kwargs: dict) -> Any:
-        nonlocal last
-        start, last = last, sequence_number()
-        end = last
-        out = run(func, args, kwargs)
-        last = max(end, sequence_number())
-        try:
-            after(func, args, kwargs, start, end, out)
-        except Exception:  # a tensor that cannot be asked is not watched, and the program goes on
-            log.failed += 1
-        return out
-
-    def after(func: Any, args: tuple, kwargs: dict, start: int, end: int, out: Any) -> None:
-        call = getattr(func, "_op", func)  # its hash is quicker
-        plan = _plans.get(call)
-        if plan is None:
-            plan = _plans[call] = _plan(func)
-        one = _Seen(plan.name, args, kwargs)
-        recorded = end != start and not one.in_backward
-        nonlocal at
-        frame = outside(one.frame)
-        before, at = at, (id(frame), frame.f_lasti)
-        steps = frame.f_code.co_filename.startswith(_OPTIMIZERS)
-        if one.name == "detach" and at == before:
-            return  # autograd's own, of the result that the operation before it keeps
-        entered = None if steps or one.in_backward else _entered(log, one)
-        if recorded:
-            nodes.add(start, end, Recorded(one.name, one.site, entered))
-        _edit(log, one, plan, steps)
-        if steps:
-            return
-        if one.name == "_local_scalar_dense":
-            if one.tensors[0].requires_grad and not one.in_backward:
-                _new_cut(log, one, "number", one.tensors[0])
-            return
-        for result in tensors_in((out,)):
-            memories = log.memory(result)
-            if recorded and (result.is_floating_point() or result.is_complex()):
-                for memory in memories:
-                    memory.recorded |= not plan.views  # a view of a leaf shares the leaf's memory
-            elif not one.in_backward and not plan.writes and not result.requires_grad:
-                cut = _ended(log, one, result) or entered
-                if one.name == "lift_fresh" and result.is_floating_point():
-                    cut = Cut("tensor", one.site, "values")
-                for memory in memories if cut is not None else ():
-                    memory.cut = cut
-            if not plan.views and result.is_floating_point() and log.many_bad < _MOST_BAD:
-                _look(log, one, result, memories)
-
-    return watch
-
-
-def _entered(log: Log, one: _Seen) -> Cut | None:
-    """Where the history of something had ended that an operation is given now."""
-    found = None
-    for tensor in one.tensors:
-        if tensor.requires_grad and not tensor.is_leaf:
-            continue
-        for memory in log.memory(tensor):
-            if not tensor.requires_grad and memory.plain is None and one.name != "detach":
-                memory.plain = Call(one.name, one.site)
-            if not tensor.requires_grad and (cut := log.cut(tensor)) is not None:
-                found = cut if found is None or found.how == "values" else found
-            elif memory.recorded and torch.is_grad_enabled():
-                first = memory.tensor() if memory.tensor is not None else None
-                found = memory.cut or _new_cut(log, one, "data", first)
-    return found
-
-
-def _edit(log: Log, one: _Seen, plan: _Plan, steps: bool) -> None:
-    """Notes what was written to, by an optimizer or not."""
-    for at, name in plan.writes:
-        for tensor in tensors_in((one.args[at] if at < len(one.args) else one.kwargs.get(name),)):
-            # The version is counted above this, and afterwards.
-            edit = Edited(
-                one.name, one.site, version_of(tensor) + 1, one.by, steps, torch.is_grad_enabled(), tensor._is_view()
-            )
-            for memory in log.memory(tensor):
-                memory.stepped |= steps
-                memory.edits = [*(memory.edits or ()), edit]
-                if len(memory.edits) > 24:
-                    del memory.edits[4:14]
-
-
-def _ended(log: Log, one: _Seen, result: torch.Tensor) -> Cut | None:
-    """Where something with a history went in and nothing was recorded, the history ended."""
-    source = next((tensor for tensor in one.tensors if tensor.requires_grad), None)
-    if source is None:
-        return None
-    how = "detach" if one.name == "detach" else "operation" if result.is_floating_point() else "dtype"
-    return _new_cut(log, one, how if torch.is_grad_enabled() else "mode", source)
-
-
-def _new_cut(log: Log, one: _Seen, how: str, tensor: torch.Tensor | None) -> Cut:
-    """A cut, the latest one for each line: its leaves are looked up once."""
-    known = log.cut_at.pop((one.site, how), None)
-    node = tensor.grad_fn if tensor is not None else None
-    if known is None:
-        nodes = list(itertools.islice(nodes_behind(tensor), MOST_NODES)) if tensor is not None else []
-        leaves = [one.variable for one in nodes if hasattr(one, "variable")]
-        leaves += [tensor] if tensor is not None and tensor.is_leaf else []
-        numbers = frozenset(number for leaf in leaves for number in log.numbers_of(leaf))
-        switch = _switch(log, one.frame) if how == "mode" else None
-        known = Cut(one.name, one.site, how, numbers, switch=switch)
-    known = replace(known, node=-1 if node is None else node._sequence_nr())
-    log.cut_at[one.site, how] = known
-    return known
-
-
-def _switch(log: Log, frame: FrameType | None) -> Switch | None:
-    """Who has switched recording off where an operation runs."""
-    while frame is not None:
-        if frame.f_code.co_filename == _CHECKPOINT and frame.f_code.co_name == "forward":
-            return Switch("checkpoint", user_site(frame))
-        frame = frame.f_back
-    return log.switches.get(threading.get_ident())
-
-
-def _look(log: Log, one: _Seen, result: torch.Tensor, memories: list[Memory]) -> None:
-    """Notes an operation that makes a NaN or an infinity."""
-    what = kind_of_bad(result)
-    asked = any(isinstance(value, float) and value in (math.inf, -math.inf) for value in one.args)
-    if not what or asked or "empty" in one.name:  # memory that nobody has filled yet may hold anything
+    def _look(self, result: torch.Tensor, memories: list[Memory]) -> None:
+        """Notes an operation that makes a NaN or an infinity."""
+        what, log = kind_of_bad(result), self.log
+        asked = any(isinstance(value, float) and math.isinf(value) for value in self.args)
+        # Memory that nobody has filled yet may hold anything.
+        found = self._bad(what, result) if what and not asked and "empty" not in self.name else None
         for memory in memories:
-            memory.bad = None
-        return
-    others = [tensor for tensor in one.tensors if tensor is not result]
-    known = [bad for tensor in others if (bad := log.not_finite(tensor)) is not None]
-    found = next((bad for bad in known if bad.what == what), None)
-    if found is None:
-        unknown = [tensor for tensor in others if kind_of_bad(tensor) == what and log.not_finite(tensor) is None]
-        edits = [edit for tensor in unknown for edit in log.edits(tensor)[-1:]]
-        call = _of_backward(log) if one.in_backward else None
-        call = call or Call(one.name, one.site)
-        before = next((bad for bad in known if not bad.given), None)
-        found = NotFinite(
-            call.name, call.site, what, tuple(map(range_of, one.tensors)), backward=one.in_backward,
-            given=bool(unknown) or not one.tensors, before=before, edited=edits[0] if edits else None,
+            memory.bad = found
+        running = log.running[-1] if log.running else None
+        if found is None or running is None or not self.in_backward:
+            return
+        # Of what is infinite on the way back, that which makes a NaN in the end counts.
+        if running.bad is None or (what == "nan" and running.bad.what == "inf"):
+            running.bad = found
+            if log.first_bad is None or log.first_bad.what == "inf":
+                log.first_bad = found
+
+    def _bad(self, what: str, result: torch.Tensor) -> NotFinite:
+        """What first made a NaN or an infinity that is in the result."""
+        log, others = self.log, [tensor for tensor in self.tensors if tensor is not result]
+        known = [bad for tensor in others if (bad := log.of(tensor, "bad")) is not None]
+        for bad in known:
+            if bad.what == what:
+                return bad
+        call, node = Call(self.name, self.site), current_autograd_node() if self.in_backward else None
+        if node is not None:  # the call that recorded it
+            call = log.node(node) if log.node(node).site.file else Call(operation_name(node.name()), self.site)
+        unknown = [tensor for tensor in others if kind_of_bad(tensor) == what and log.of(tensor, "bad") is None]
+        edits = [edit for tensor in unknown for edit in log.of(tensor, "edits") or ()]
+        return NotFinite(
+            call.name, call.site, what=what, inputs=tuple(map(range_of, self.tensors)), backward=self.in_backward,
+            given=bool(unknown) or not self.tensors, before=next((bad for bad in known if not bad.given), None),
+            edited=edits[-1].site if edits else NOWHERE,
         )  # fmt: skip
-    for memory in memories:
-        memory.bad = found
-    log.many_bad += 1
-    running = log.running[-1] if log.running else None
-    # Of what is infinite on the way back, that which makes a NaN in the end counts.
-    if (
-        one.in_backward
-        and running is not None
-        and (running.bad is None or (what == "nan" and running.bad.what == "inf"))
-    ):
-        running.bad = found
-        if log.first_bad is None or log.first_bad.what == "inf":
-            log.first_bad = found
-
-
-def _of_backward(log: Log) -> Call | None:
-    """The call that recorded the node that a backward pass is at."""
-    node = current_autograd_node()
-    known = log.node(node) if node is not None else None
-    return (
-        known if known is not None or node is None else Call(operation_name(node.name()), user_site(sys._getframe(3)))
-    )

@@ -1,218 +1,191 @@
 """Why a tensor has no gradient, or does not move, though no error was raised (``silence``)."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from course_utils.base.text import describe
-from course_utils.base.user_code import Site
 from course_utils.graph.recorded import nodes_behind, saved_slots
-from course_utils.why.history import tell_cut, tell_not_followed
-from course_utils.why.log import Log
-from course_utils.why.look import spoken
-from course_utils.why.reason import FINE, LOOK, UNKNOWN, Reason, listed, place, where
+from course_utils.why.history import tell_cut, tell_places
+from course_utils.why.look import leaves_behind, line_of, spoken
+from course_utils.why.reason import FINE, LOOK, UNKNOWN, Reason, silences
 from course_utils.why.scene import HELD, Scene, modules_in, own, parameters_of
 
-_FLAT = {"round", "sign", "floor", "ceil", "trunc"}
-_LEAKY = {"relu", "relu6", "hardtanh"}
+_FLAT = {
+    "zero_derivative": ({"round", "sign", "floor", "ceil", "trunc"}, "whose derivative is zero everywhere"),
+    "dead_unit": ({"relu", "relu6", "hardtanh"}, "which gives zero, and a derivative of zero, for all below"),
+}
+"""Operations through which no gradient comes, by the cause."""
 
 
-def silence(scene: Scene, log: Log | None, tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
+def silence(scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
     """Why a tensor has no gradient, or does not move.
 
     Args:
         loss: what its gradient was expected of; None where any will do.
     """
-    return _Silence(scene, log, tensor, loss).reason()
+    return _Silence(scene, tensor, loss).answer()
 
 
 class _Silence:
-    """Goes through the questions one by one; the answer is the first that has one."""
+    """Asks one question after the other; the answer is the first that has one."""
 
-    def __init__(self, scene: Scene, log: Log | None, tensor: torch.Tensor, loss: torch.Tensor | None) -> None:
-        self.scene, self.tensor, self.loss = scene, tensor, loss
-        self.log = log if log is not None and log.memory(tensor) else None  # else it has not met the tensor
+    def __init__(self, scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) -> None:
+        self.scene, self.log, self.tensor, self.loss = scene, scene.log, tensor, loss
+        self.watched = bool(scene.log.memory(tensor))
         self.name = scene.name(tensor) or "the tensor"
         self.gradient = tensor.grad if tensor.is_leaf or tensor.retains_grad else None  # others warn
-        made = self.log.made(tensor) if self.log is not None else None
-        self.made = made.site if made is not None else None
+        self.made, self.passed = scene.log.made(tensor).site, scene.log.passed(tensor)
+        self.reason = Reason("")
 
-    def reason(self) -> Reason:
-        found = self._flag() or self._leaf() or (self._no_gradient() if self.gradient is None else self._zero())
-        return found or self._moves() or self._fine()
-
-    def _say(self, cause: str, happened: str, *lines: tuple[str, Site | None], unsure: str = "") -> Reason:
-        what = "gets no gradient" if self.gradient is None else "does not move"
-        reason = Reason("", cause, f"Why `{self.name}` {what}", unsure=unsure)
-        reason.say(happened)
-        for role, site in lines:
-            reason.point(role, site)
+    def answer(self) -> Reason:
+        reason, what = self.reason, "gets no gradient" if self.gradient is None else "does not move"
+        for question in (self._flag, self._leaf, self._arrived, self._zero, self._moves):
+            if not reason.cause:
+                question()
+        if not reason.cause:
+            has = "has a gradient" if self.gradient is not None else "needs no gradient now"
+            self._say(FINE, "`{name}`, {told}, {has}.", told=describe(self.tensor), has=has)
+        reason.title = f"Why `{self.name}` {what}"
+        if reason.cause == FINE:
+            reason.title, reason.lines = f"Nothing is seen to be wrong with `{self.name}`", []
         return reason
 
-    def _fine(self, happened: str = "") -> Reason:
-        has = "has a gradient" if self.gradient is not None else "needs no gradient now"
-        reason = Reason("", FINE, f"Nothing is seen to be wrong with `{self.name}`")
-        reason.say(happened or f"`{self.name}`, {describe(self.tensor)}, {has}.")
-        return reason
+    def _say(self, cause: str, text: str, **known: Any) -> None:
+        self.reason.cause = cause
+        self.reason.tell(text, name=self.name, **known)
 
-    def _flag(self) -> Reason | None:
-        tensor, name, made = self.tensor, self.name, ("made", self.made)
+    def _flag(self) -> None:
+        """Whether it can have a gradient, and asks for one."""
+        tensor, cut = self.tensor, self.log.cut(self.tensor)
         if not tensor.is_floating_point() and not tensor.is_complex():
-            said = f"`{name}` is {describe(tensor)}: it holds no decimals, so it has no gradient."
-            return self._say("whole_numbers", said, made)
-        if tensor.requires_grad:
-            return None
-        cut = self.log.cut(tensor) if self.log is not None else None
-        if cut is not None and cut.how != "values":
-            reason = self._say("cut_history", "")
-            reason.cause = "no_grad_mode" if tell_cut(reason, cut, f"`{name}`") == "mode" else "cut_history"
-            return reason
-        if isinstance(tensor, torch.nn.Parameter):
-            return self._say("frozen", f"`{name}` is a parameter with `requires_grad=False`.")
-        return self._say("not_flagged", f"`{name}`{where(self.made)} does not require grad, and has no history.", made)
+            said = "`{name}`[, made in {made},] is {told}: no decimals, so it has no gradient."
+            self._say("whole_numbers", said, told=describe(tensor), made=self.made)
+        elif tensor.requires_grad:
+            return
+        elif cut is not None and cut.how != "values":
+            self._cut(cut, f"`{self.name}`")
+        elif isinstance(tensor, torch.nn.Parameter):
+            self._say("frozen", "`{name}` is a parameter with `requires_grad=False`.")
+        else:
+            said = "`{name}`[, made in {made},] does not require grad, and has no history."
+            self._say("not_flagged", said, made=self.made)
 
-    def _leaf(self) -> Reason | None:
+    def _cut(self, cut: Any, subject: str) -> None:
+        cause = tell_cut(self.reason, cut, subject)
+        self.reason.cause = cause if cause in silences() else "cut_history"
+
+    def _leaf(self) -> None:
+        """Whether it keeps a gradient that arrives."""
         node = self.tensor.grad_fn
-        if node is None or self.tensor.retains_grad:
-            return None
-        known = self.log.node(node) if self.log is not None else None
-        site = known.site if known is not None else None
-        said = f"`{self.name}` is no leaf: `{spoken(node.name())}` made it{where(site)}."
-        return self._say("not_a_leaf", said, ("made", site))
+        if node is not None and not self.tensor.retains_grad:
+            said = "`{name}` is no leaf: `{op}` made it[ in {made}]."
+            self._say("not_a_leaf", said, op=spoken(node.name()), made=self.log.node(node).site)
 
-    def _no_gradient(self) -> Reason | None:
-        if self.tensor.is_leaf and self.tensor._base is not None and self.tensor._base.requires_grad:
-            said = f"`{self.name}` is a view, made while recording was off{where(self.made)}, and has no history."
-            reason = self._say("no_grad_mode", said, ("made", self.made))
-            reason.cure = (
-                f"Make a leaf of its own of it: `{self.name} = {self.name}.detach().clone().requires_grad_()`."
-            )
-            return reason
+    def _arrived(self) -> None:
+        """Whether a gradient can arrive, has arrived, and is still there."""
+        if self.gradient is not None:
+            return
         losses = [self.loss] if self.loss is not None else list(self._losses())
         reached = next((one for one in losses if self._leads_to(one)), None)
-        if reached is not None or (self.log is not None and self.log.passed(self.tensor) is not None):
-            return self._waits(reached)
-        return self._unreached(losses)
-
-    def _unreached(self, losses: list[torch.Tensor]) -> Reason:
-        """No loss leads to it."""
-        loss = next(iter(losses), None)
-        name = self.scene.name(self.loss) if self.loss is not None else ""
-        whose = f"the graph of `{name}`" if name else "the graph of any loss at hand"
-        said = f"`{self.name}` is not in {whose}."
-        if loss is not None and loss.is_leaf:
-            own_flag = " Its own flag is up, as of a tensor that was made anew." if loss.requires_grad else ""
-            said += f" `{self.scene.name(loss) or 'loss'}` has no history at all.{own_flag}"
-        reason = self._say("unused", said)
-        log = self.log
-        if log is not None:
-            cuts = [cut for one in losses for cut in log.cuts_in(nodes_behind(one), self.tensor)]
-            cuts += [cut for one in losses if one.grad_fn is None and (cut := log.cut(one)) is not None]
-            plain, free = log.plain(self.tensor), log.cuts_not_followed(self.tensor)
-            if cuts:
-                how = tell_cut(reason, cuts[0], f"What comes from `{self.name}`")
-                reason.cause = "no_grad_mode" if how == "mode" else "cut_history"
-                return reason
-            if free or plain is not None:
-                reason.cause = "cut_history"
-                if free:
-                    tell_not_followed(reason, free)
-                elif plain is not None:
-                    reason.say(f"Its value was used without its history{where(plain.site)}.")
-                    reason.point("cut", plain.site)
-                return reason
+        if reached is None and self.passed is None:
+            self._unreached(losses)
         else:
-            reason.unsure = f"Whether it was not used, or its history ended on the way. {LOOK}"
-        alike = [
-            one for node in (nodes_behind(loss) if loss is not None else ())
-            if isinstance(one := getattr(node, "variable", None), torch.Tensor) and one.shape == self.tensor.shape
-        ]  # fmt: skip
-        names = [found for one in alike if (found := self.scene.name(one))]
-        reason.say(
-            f"Of the same shape, {listed(names[:3])} {'is' if len(names) == 1 else 'are'} in it." if names else ""
-        )
-        return reason
+            self._waits(reached)
+
+    def _unreached(self, losses: list[torch.Tensor]) -> None:
+        """No loss leads to it."""
+        first = next(iter(losses), None)
+        named, log = self.scene.name(self.loss), self.log
+        self._say(
+            "unused", "`{name}` is not in {whose}[; `{plain}` has no history at all].",
+            whose=f"the graph of `{named}`" if named else "the graph of any loss at hand",
+            plain=(self.scene.name(first) or "the loss") if first is not None and first.is_leaf else "",
+        )  # fmt: skip
+        if not self.watched:
+            self.reason.unsure = f"Whether it was not used, or its history ended on the way. {LOOK}"
+            return
+        cuts = [cut for one in losses for cut in log.cuts_in(nodes_behind(one), self.tensor)]
+        cuts += [cut for one in losses if one.grad_fn is None and (cut := log.cut(one)) is not None]
+        plain, places = log.of(self.tensor, "plain"), log.cuts_not_followed(self.tensor)
+        if cuts:
+            self._cut(cuts[0], f"What comes from `{self.name}`")
+        elif places:
+            self.reason.cause = "cut_history"
+            tell_places(self.reason, places)
+        elif plain is not None:
+            self._say("cut_history", "Its value was used without its history in {cut}.", cut=plain)
+        else:
+            alike = [one for one in leaves_behind(first) if one.shape == self.tensor.shape] if first is not None else []
+            if names := self.scene.names(alike):
+                self.reason.tell("Of the same shape, and in it: {names}.", names=names)
 
     def _losses(self) -> Iterator[torch.Tensor]:
         """The single numbers that the user's variables hold, those with a history first."""
-        found = [one.tensor for one in self.scene.named if one.tensor.numel() == 1 and one.tensor is not self.tensor]
-        found = [one for one in found if one.is_floating_point() and not isinstance(one, torch.nn.Parameter)]
-        yield from sorted(found, key=lambda one: (one.grad_fn is None, "loss" not in self.scene.name(one)))
+        found = [one for one in self.scene.named if one.tensor.numel() == 1 and one.tensor is not self.tensor]
+        found = [one for one in found if one.tensor.is_floating_point() and type(one.tensor) is torch.Tensor]
+        for one in sorted(found, key=lambda one: (one.tensor.grad_fn is None, "loss" not in one.name)):
+            yield one.tensor
 
     def _leads_to(self, loss: torch.Tensor) -> bool:
         mine = self.tensor.grad_fn
         nodes = nodes_behind(loss)
         return any(getattr(node, "variable", node) is (self.tensor if mine is None else mine) for node in nodes)
 
-    def _waits(self, loss: torch.Tensor | None) -> Reason | None:
+    def _waits(self, loss: torch.Tensor | None) -> None:
         """It is part of a graph, and has no gradient: backward was not called, or the gradient was cleared."""
         slots = [slot for node in nodes_behind(loss) for slot in saved_slots(node)] if loss is not None else []
-        passed = self.log.passed(self.tensor) if self.log is not None else None
-        back = ("backward", passed.stack[0] if passed is not None and passed.stack else None)
-        if passed is None and not any(slot.freed for slot in slots):
-            name = (self.scene.name(loss) if loss is not None else "") or "loss"
-            said = f"`{self.name}` is in the graph of `{name}`, and no backward has gone through it"
-            more = "." if any(slot.value is not None for slot in slots) else ", or its gradient was cleared since."
-            return self._say("no_backward", said + more)
-        if not self.tensor.is_leaf:
-            said = f"`{self.name}` asked for its gradient when backward had passed, or it was cleared since."
-            return self._say("not_a_leaf", said, ("made", self.made), back)
-        cleared, stepped = self._last("zero_grad"), self._last("step")
-        at = cleared[1] if cleared is not None else None
-        used = stepped is not None and passed is not None and stepped[0] > passed.order
-        used = used and (cleared is None or stepped[0] < cleared[0]) if stepped is not None else self._has_moved()
-        if used:
-            return self._fine(f"`.grad` is None since it was cleared{where(at)}; a step before that used it.")
-        said = f"A gradient arrived in `{self.name}`, and was cleared since{where(at)}."
-        reason = self._say("cleared", said, back, ("cleared", at))
-        if cleared is not None and stepped is not None and cleared[0] < stepped[0]:
-            reason.point("step", stepped[1])
-            reason.cure = f"Clear it after the step, or before `backward()`: {place(stepped[1])} finds no gradient."
-        return reason
-
-    def _last(self, what: str) -> tuple[int, Site] | None:
-        """When and where an optimizer or a module that has the tensor last stepped or cleared gradients."""
-        modules = [one for _, one in self.scene.objects(torch.nn.Module) if self._among(parameters_of(one))]
-        owners = [*(one for _, one, _ in self._optimizers()), *modules]
-        found = [last for one in owners if self.log is not None and (last := self.log.last(one, what)) is not None]
-        return max(found, default=None, key=lambda pair: pair[0])
-
-    def _among(self, tensors: list[torch.Tensor]) -> bool:
-        return any(one is self.tensor for one in tensors)
-
-    def _zero(self) -> Reason | None:
-        if self.gradient is None or bool((self.gradient.detach() != 0).any()):
-            return None
-        zero = f"The gradient of `{self.name}` is zero"
-        for hook in (self.tensor._backward_hooks or {}).values():
-            code = getattr(hook, "__code__", None)
-            site = Site(code.co_filename, code.co_firstlineno, code.co_qualname) if code is not None else None
-            return self._say("zero_hook", f"{zero}, and a hook on it{where(site)}, has the last word.", ("hook", site))
-        edits = self.log.edits(self.gradient) if self.log is not None else []
-        if edits and edits[-1].name in ("zero_", "fill_"):
-            if self._has_moved():
-                return self._fine(f"{zero} since it was cleared{where(edits[-1].site)}; before that, it was used.")
-            return self._say(
-                "cleared", f"{zero} since it was cleared{where(edits[-1].site)}.", ("cleared", edits[-1].site)
+        if self.passed is None and not any(slot.freed for slot in slots):
+            self._say(
+                "no_backward",
+                "`{name}` is in the graph of `{loss}`, and no backward has gone through it[, or {cleared}].",
+                loss=self.scene.name(loss) or "loss",
+                cleared="" if any(slot.value is not None for slot in slots) else "its gradient was cleared since",
             )
-        if self.gradient._version and not edits:
-            said = f"{zero}, and its memory was written to since it arrived, as `w.grad.zero_()` does."
-            return self._say("cleared", said, unsure=f"Which line wrote to it. {LOOK}")
+            return
+        back = self.passed.site if self.passed is not None else None
+        if not self.tensor.is_leaf:
+            said = "`{name}`[, made in {made},] was asked to keep its gradient after backward, or it was cleared since."
+            self._say("not_a_leaf", said, made=self.made)
+            return
+        cleared, at = self.log.of(self.tensor, "cleared") or (math.inf, None)
+        stepped, step = self.log.of(self.tensor, "stepped") or (0, None)
+        if (self.passed.began < stepped < cleared) if step and self.passed is not None else self._has_moved():
+            said = "`.grad` is None since it was cleared[ in {cleared}]; a step before that used it."
+            self._say(FINE, said, cleared=at)
+            return
+        late = step if cleared < stepped else None
+        said = "A gradient arrived in `{name}`[ in {backward}], and was cleared since[ in {cleared}][, before {step}]."
+        self._say("cleared", said, backward=back, cleared=at, step=late)
+        if late:
+            self.reason.cure = "Clear it after the step, or before `backward()`: the step finds no gradient."
+
+    def _zero(self) -> None:
+        """Whether its gradient is zero."""
+        if self.gradient is None or bool((self.gradient.detach() != 0).any()):
+            return
+        edits = self.log.of(self.gradient, "edits") or ()
         losses = [self.loss] if self.loss is not None else [one for one in self._losses() if self._leads_to(one)]
-        nodes = [node for loss in losses[:1] for node in nodes_behind(loss)]
-        for cause, ops, why in (
-            ("zero_derivative", _FLAT, "whose derivative is zero everywhere"),
-            ("dead_unit", _LEAKY, "which gives zero, and a derivative of zero, for all that is not positive"),
-        ):
-            node = next((node for node in nodes if spoken(node.name()) in ops), None)
-            if node is not None:
-                known = self.log.node(node) if self.log is not None else None
-                site = known.site if known is not None else None
-                return self._say(
-                    cause, f"{zero}: it comes through `{spoken(node.name())}`{where(site)}, {why}.", ("zero", site)
-                )
-        return self._say("zero_gradient", f"{zero}, though it arrived.")
+        nodes = list(nodes_behind(losses[0])) if losses else []
+        flat = [(cause, node) for cause, (ops, _) in _FLAT.items() for node in nodes if spoken(node.name()) in ops]
+        zero = "The gradient of `{name}` is zero"
+        if hooks := list((self.tensor._backward_hooks or {}).values()):
+            self._say("zero_hook", zero + ", and a hook on it[ in {hook}], has the last word.", hook=line_of(hooks[0]))
+        elif edits and edits[-1].name in ("zero_", "fill_"):
+            said = zero + " since it was cleared in {cleared}[; {used}]."
+            used = "before that, it was used" if self._has_moved() else ""
+            self._say(FINE if used else "cleared", said, cleared=edits[-1].site, used=used)
+        elif self.gradient._version and not edits:
+            self._say("cleared", zero + ", and its memory was written to since it arrived, as `w.grad.zero_()` does.")
+            self.reason.unsure = f"Which line wrote to it. {LOOK}"
+        elif flat:
+            cause, node = flat[0]
+            said = zero + ": it comes through `{op}`[ in {zero}], {why}."
+            self._say(cause, said, op=spoken(node.name()), zero=self.log.node(node).site, why=_FLAT[cause][1])
+        else:
+            self._say("zero_gradient", zero + ", though it arrived.")
 
     def _optimizers(self) -> list[tuple[str, torch.optim.Optimizer, dict[str, Any]]]:
         """Those that have the tensor, and the group that it is in."""
@@ -221,34 +194,36 @@ class _Silence:
             if self._among(group["params"])
         ]  # fmt: skip
 
-    def _moves(self) -> Reason | None:
+    def _among(self, tensors: list[torch.Tensor]) -> bool:
+        return any(one is self.tensor for one in tensors)
+
+    def _moves(self) -> None:
         """Whether an optimizer changes it."""
-        every = self.scene.objects(torch.optim.Optimizer)
+        every, mine = self.scene.objects(torch.optim.Optimizer), self._optimizers()
         if not every or self.gradient is None or not self.tensor.is_leaf:
-            return None
-        mine = self._optimizers()
+            return
         if not mine:
             hidden = self._in_plain_list()
-            others = listed([name for name, _ in every])
-            said = f"`{self.name}` has a gradient, and no optimizer has it: {others} has others."
-            if hidden:
-                said += f" It hangs in `{hidden}`, a plain Python container, where `parameters()` does not look."
-            return self._say("hidden_in_list" if hidden else "not_in_optimizer", said)
+            self._say(
+                "hidden_in_list" if hidden else "not_in_optimizer",
+                "`{name}` has a gradient, and no optimizer has it: {others} has others[. It hangs in `{hidden}`, a"
+                " plain Python container, where `parameters()` does not look].",
+                others=[name for name, _ in every], hidden=hidden,
+            )  # fmt: skip
+            return
         name, _, group = mine[0]
-        rate, last = float(group["lr"]), self._last("step")
-        if not rate:
-            return self._say(
-                "learning_rate_zero", f"`{self.name}` has a gradient, and `{name}` moves it with a learning rate of 0."
-            )
-        if not self._has_moved() and self.log is not None and last is None:
-            passed = self.log.passed(self.tensor)
-            back = passed.stack[0] if passed is not None and passed.stack else None
-            said = f"`{self.name}` has a gradient and `{name}` has `{self.name}`, and `{name}.step()` was not called."
-            return self._say("no_step", said, ("backward", back))
-        if self.log is None and not self._has_moved():
-            said = f"`{self.name}` has a gradient, and `{name}`, with a learning rate of {rate:g}, has `{self.name}`."
-            return self._say(UNKNOWN, said, unsure=f"Whether `{name}.step()` ran. {LOOK}")
-        return None
+        if not float(group["lr"]):
+            said = "`{name}` has a gradient, and `{optimizer}` moves it with a learning rate of 0."
+            self._say("learning_rate_zero", said, optimizer=name)
+        elif self._has_moved() or self.log.of(self.tensor, "stepped"):
+            return
+        elif self.watched:
+            back = self.passed.site if self.passed is not None else None
+            said = "`{name}` has a gradient[ of {backward}] and `{optimizer}` has `{name}`, but did not step."
+            self._say("no_step", said, optimizer=name, backward=back)
+        else:
+            self._say(UNKNOWN, "`{name}` has a gradient, and `{optimizer}` has `{name}`.", optimizer=name)
+            self.reason.unsure = f"Whether `{name}.step()` ran. {LOOK}"
 
     def _in_plain_list(self) -> str:
         """The list, tuple or dict of a module that hides the layer whose parameter it is; "" where none does."""
@@ -263,7 +238,7 @@ class _Silence:
 
     def _has_moved(self) -> bool:
         """Whether an optimizer has changed it, as far as that leaves a trace."""
-        if self.log is not None:
-            return self.log.stepped(self.tensor)
+        if self.watched:
+            return any(edit.steps for edit in self.log.of(self.tensor, "edits") or ())
         stated = any(self.tensor in one.state and one.state[self.tensor] for _, one, _ in self._optimizers())
         return stated or self.tensor._version > 1

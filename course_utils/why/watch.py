@@ -6,7 +6,7 @@ import itertools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -16,23 +16,24 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, is_user_file, user_site
 from course_utils.graph.recorded import nodes_behind
+from course_utils.graph.steps import local_variables
 from course_utils.record.operations import OperationWatch, Watcher
 from course_utils.record.process import NEW_THREADS, replaced
-from course_utils.why.log import Log, Pass, Switch
-from course_utils.why.look import decorated
-from course_utils.why.seen import MOST_NODES, watcher
+from course_utils.why.log import Log, Pass
+from course_utils.why.look import MOST_NODES, leaves_behind, tensors_in
+from course_utils.why.seen import Witness
 
-_latest: list[Log] = []
+_latest = [Log()]
 
 
-def latest_log() -> Log | None:
-    """What the latest watch has seen; None where there was none."""
-    return _latest[-1] if _latest else None
+def latest_log() -> Log:
+    """What the latest watch has seen; nothing where there was none."""
+    return _latest[0]
 
 
 def forget() -> None:
     """Forgets what the latest watch has seen."""
-    _latest.clear()
+    _latest[0] = Log()
 
 
 class watch_why:
@@ -55,7 +56,7 @@ class watch_why:
         self.log = Log()
 
     def __enter__(self) -> "watch_why":
-        _latest[:] = [self.log]
+        _latest[0] = self.log
         NEW_THREADS.add(self._in_thread)
         self._told = (
             *((function, self._pass) for function in _BACKWARD),
@@ -78,7 +79,7 @@ class watch_why:
         self.log.ended = time.monotonic()
 
     def _for_thread(self) -> tuple[Watcher, Watcher]:
-        return self.log.recorder.watcher, watcher(self.log)
+        return self.log.recorder.watcher, Witness(self.log)
 
     @contextlib.contextmanager
     def _in_thread(self) -> Iterator[None]:
@@ -88,26 +89,23 @@ class watch_why:
     def _pass(self, backward: Callable, *args: Any, **kwargs: Any) -> Any:
         """Runs a backward pass, and notes what it goes through."""
         __tracebackhide__ = True  # a notebook shows the error's way without it
-        log = self.log
-        given: Any = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
-        roots = [given] if isinstance(given, torch.Tensor) else list(given)
-        every = (node for root in roots for node in nodes_behind(root))
-        nodes = list(dict.fromkeys(itertools.islice(every, MOST_NODES)))
-        leaves = [node.variable for node in nodes if hasattr(node, "variable")]
-        keeps = kwargs.get("retain_graph")
+        log, keeps = self.log, kwargs.get("retain_graph")
+        roots = list(tensors_in([args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))]))
+        every = itertools.chain.from_iterable(map(nodes_behind, roots))
+        nodes = (node for node in itertools.islice(every, MOST_NODES) if not hasattr(node, "variable"))
         one = Pass(
-            _stack(sys._getframe(1)),
-            log.tick(),
-            sequence_number(),
-            frozenset(root.grad_fn._sequence_nr() for root in roots if root.grad_fn is not None),
-            frozenset((node.name(), node._sequence_nr()) for node in nodes if not hasattr(node, "variable")),
-            bool(kwargs.get("create_graph")) if keeps is None else bool(keeps),
-            frozenset(number for leaf in leaves for number in log.numbers_of(leaf)),
+            stack=_stack(sys._getframe(1)),
+            began=time.monotonic(),
+            at=sequence_number(),
+            roots=frozenset(root.grad_fn._sequence_nr() for root in roots if root.grad_fn is not None),
+            nodes=frozenset((node.name(), node._sequence_nr()) for node in nodes),
+            keeps=bool(kwargs.get("create_graph") if keeps is None else keeps),
+            leaves=log.numbers_of(leaf for root in roots for leaf in leaves_behind(root)),
         )
         if any(root.numel() == 1 for root in roots):
-            one.bad = next((bad for root in roots if (bad := log.not_finite(root))), None)
+            one.bad = next((bad for root in roots if (bad := log.of(root, "bad"))), None)
             log.first_bad = log.first_bad or one.bad
-        del nodes, leaves, every
+        del roots, every, nodes
         log.running.append(one)
         try:
             return backward(*args, **kwargs)
@@ -128,12 +126,22 @@ class watch_why:
 
     def _clear(self, clear: Callable, owner: Any, *args: Any, **kwargs: Any) -> Any:
         """Lets an optimizer or a module clear gradients, and notes where."""
-        self.log.note(owner, "zero_grad", user_site(sys._getframe(1)))
+        weights = _weights(owner) if isinstance(owner, torch.optim.Optimizer) else owner.parameters()
+        self._note("cleared", weights)
         return clear(owner, *args, **kwargs)
 
     def _step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Notes where an optimizer steps."""
-        self.log.note(optimizer, "step", user_site(sys._getframe(1)))
+        self._note("stepped", _weights(optimizer))
+
+    def _note(self, what: str, weights: Iterable[torch.Tensor]) -> None:
+        done = time.monotonic(), user_site(sys._getframe(2))
+        for memory in itertools.chain.from_iterable(map(self.log.memory, weights)):
+            setattr(memory, what, done)
+
+
+def _weights(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    return (weight for group in optimizer.param_groups for weight in group["params"])
 
 
 def _stack(frame: FrameType | None) -> tuple[Site, ...]:
@@ -146,14 +154,15 @@ def _stack(frame: FrameType | None) -> tuple[Site, ...]:
     return tuple(found)
 
 
-def _who(frame: FrameType | None) -> Switch:
-    """Who switches recording off, from a frame outwards."""
+def _who(frame: FrameType | None) -> Site:
+    """The line that switches recording off, from a frame outwards: of a block, a call or a decorator."""
     site = user_site(frame)
     while frame is not None and not is_user_file(frame.f_code.co_filename):
-        if (function := decorated(frame)) is not None:
-            return Switch("decorator", function)
+        code = getattr(local_variables(frame).get("func"), "__code__", None)
+        if frame.f_code.co_name == "decorate_context" and code is not None:
+            return Site(code.co_filename, code.co_firstlineno, code.co_qualname)
         frame = frame.f_back
-    return Switch("block", site)
+    return site
 
 
 def _telling(plain: Callable, listeners: list[Callable]) -> Callable:

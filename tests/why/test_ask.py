@@ -304,7 +304,7 @@ kept[0].backward()
 def test_what_is_known_of_memory_ends_with_it():
     with watch_why() as watch:
         x = torch.zeros(1000).log()
-        assert watch.log.not_finite(x) is not None
+        assert watch.log.of(x, "bad") is not None
         del x
     y = torch.full((1000,), float("-inf"))  # the same memory, most likely
     assert watch.log.memory(y) == [] and len(watch.log.recorder.live) == 0

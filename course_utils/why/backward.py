@@ -1,0 +1,203 @@
+"""Why backward says that a tensor was modified in place (``modified``), or that a graph was gone through before
+(``second``).
+"""
+
+import ast
+import inspect
+import re
+from typing import Any
+
+import torch
+
+from course_utils.base.torch_private import FunctionBase
+from course_utils.base.user_code import Site
+from course_utils.graph.recorded import Slot, nodes_behind, saved_slots
+from course_utils.source.statements import is_bound_in, is_in_loop, statement_at
+from course_utils.why.log import Edited, Log, Pass
+from course_utils.why.look import VIEWS, spoken
+from course_utils.why.reason import LOOK, Reason
+from course_utils.why.scene import Scene
+
+_PIECES = ("unbind", "split", "split_with_sizes")
+_USED = {
+    "kept_state": "What {made}, computed in the round before goes into this one with its history.",
+    "summed_loss": "The loss of the round before is part of this one: {made}, adds to it.",
+    "made_outside_loop": "What {made}, recorded, it recorded once, and each round goes back through it.",
+    "shared_part": "What {made}, recorded is part of both graphs.",
+    "backward_twice": "The graph[ of `{loss}`], recorded by {made}, is gone back through twice.",
+}
+"""What was gone through before, by the cause."""
+
+
+def modified(scene: Scene) -> Reason:
+    """Which tensor was edited, the line that made it, the line that edited it, and what to write instead."""
+    reason, log, (node, tensor) = Reason("modified_in_place"), scene.log, _stale(scene)
+    version = re.search(r"is at version (\d+); expected version (\d+)", scene.message)
+    now, expected = map(int, version.groups()) if version else (0, 0)
+    edits: list[Edited] = []
+    if tensor is None:
+        reason.tell("A tensor was saved for backward and edited since.")
+    else:
+        named, made, saved = scene.names_on(tensor), log.made(tensor), log.node(node).site
+        reason.tell(
+            "{subject}[, made by `{op}` in {made:at},] was saved for backward by `{keeper}`[ in {saved:at}].",
+            subject=f"`{named[0].name}`" if named else f"A tensor of shape {list(tensor.shape)}", made=made.site,
+            op=spoken(made.name), keeper=spoken(node.name()), saved=saved if saved != made.site else None,
+        )  # fmt: skip
+        edits = [edit for edit in log.of(tensor, "edits") or () if edit.version > expected]
+    if edits and tensor is not None:
+        _edited(reason, scene, node, tensor, edits)
+    else:
+        reason.tell("Its memory was edited since[, {times} times].", times=now - expected if now - expected > 1 else 0)
+        reason.unsure = f"Which line edited it. {LOOK}"
+        for one in scene.names_on(tensor) if tensor is not None else ():
+            last = one.tensor.grad_fn
+            if last is not None and last._sequence_nr() > node._sequence_nr() and not one.tensor._is_view():
+                op = spoken(last.name())
+                part = "a write to a part of it" * (op in VIEWS or op in ("index_put", "masked_fill"))
+                reason.cause = "indexed_assignment" if part else "" if _can_be_inplace(op) else "inplace_operation"
+                reason.tell("The history of `{name}` ends in {op} now.", name=one.name, op=part or f"`{op}`")
+                break
+    reason.tell("{needed:at} is the backward that needed it as it was.", needed=scene.back)
+    reason.happened = [" ".join(reason.happened)]
+    return reason
+
+
+def _stale(scene: Scene) -> tuple[Any, torch.Tensor | None]:
+    """The node that backward stopped at, the latest of those that saved a tensor which was edited since; and this."""
+    for node in sorted(scene.nodes, key=lambda node: -node._sequence_nr()):
+        for slot in saved_slots(node, tells_freed=False):
+            if isinstance(slot.value, torch.Tensor) and not slot.packed and _is_edited(node, slot):
+                return node, slot.value
+    return None, None
+
+
+def _is_edited(node: Any, slot: Slot) -> bool:
+    name = slot.name.partition("[")[0]
+    try:
+        getattr(node, name if isinstance(node, FunctionBase) else f"_saved_{name}")
+    except RuntimeError as error:
+        return "modified by an inplace operation" in str(error)
+    return False
+
+
+def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits: list[Edited]) -> None:
+    """What a watch has seen edit it since."""
+    edit, sites, last = edits[0], list(dict.fromkeys(edit.site for edit in edits)), _failed(scene.log)
+    by = "" if edit.steps else edit.by
+    reason.tell("Its memory was edited in {edited}[, inside `{by}`].", edited=sites[:3], by=by)
+    reason.cause = "inplace_operation"
+    if edit.steps and last is not None:
+        earlier = [one for one in scene.log.passes if one is not last and one.stack == last.stack]
+        rounds = [one for one in earlier if node._sequence_nr() < one.at]
+        reason.cause = "kept_graph" if rounds else "optimizer_step"
+        parts = _parts(scene, rounds[-1], True) if rounds else {}
+        for site in scene.log.lines(parts)[:2]:
+            reason.point("carried", site)
+        reason.code = _cuts(scene, parts)
+    elif _can_be_inplace(by):
+        reason.cause = "inplace_activation"
+    elif by:
+        reason.cure = f"`{by}` writes to what it is given: hand it a copy, `.clone()`."
+    elif edit.view or edit.name == "index_put_":
+        reason.cause = "indexed_assignment"
+    elif any(one.tensor.is_leaf and one.tensor.requires_grad for one in scene.names_on(tensor)):
+        reason.cure = "Edit it after the backward that needs it, not between the forward pass and that."
+    elif len(sites) == 1:
+        reason.code = _without_edit(edit.site)
+
+
+def _can_be_inplace(function: str) -> bool:
+    """Whether a function of PyTorch's takes ``inplace=True``."""
+    known = getattr(torch.nn.functional, function, None) if function else None
+    return known is not None and "inplace" in str(inspect.signature(known))
+
+
+def _without_edit(site: Site) -> str:
+    """``h = h + x`` for ``h += x``, where ``h`` is a variable that its function has bound, and no view."""
+    statement = statement_at(site)
+    target = getattr(statement, "target", None)
+    if isinstance(statement, ast.AugAssign) and isinstance(target, ast.Name) and is_bound_in(target.id, site):
+        value = ast.BinOp(ast.Name(target.id, ast.Load()), statement.op, statement.value)
+        return ast.unparse(ast.Assign([target], value, lineno=1))
+    return ""
+
+
+def second(scene: Scene) -> Reason:
+    """Which part of the graph is used up, the line that made it, the backward that freed it, and what to write."""
+    reason, log = Reason("second_backward"), scene.log
+    freed = sorted((node for node in scene.nodes if log.freed(node)), key=lambda node: node._sequence_nr())
+    first, again = log.freed(freed[-1]) if freed else None, _failed(log)
+    if first is None:
+        reason.tell("{needed}, goes back through a graph that an earlier backward has used up.", needed=scene.here)
+        reason.unsure = f"Which line recorded what is used again, and which backward freed it. {LOOK}"
+        return reason
+    same = again is not None and again.stack == first.stack
+    parts = _parts(scene, first, same)
+    reason.cause = _cause(log, first, parts, same)
+    made = log.lines(parts or filter(first.has, freed))
+    loss = scene.name(scene.roots[-1]) if scene.roots else ""
+    reason.tell(_USED[reason.cause], made=made, loss=loss)
+    reason.tell(
+        "What the graph had saved was freed by the backward in {freed:at}[, {round}]; {needed:at} comes to it again.",
+        freed=first.site, needed=scene.here, round="a round before" * (same and reason.cause != "backward_twice"),
+    )  # fmt: skip
+    if reason.cause == "kept_state":
+        reason.code = _cuts(scene, parts)
+    return reason
+
+
+def _cause(log: Log, first: Pass, parts: dict[Any, Any], same: bool) -> str:
+    if not parts:
+        return "made_outside_loop" if same and any(map(is_in_loop, first.stack)) else "backward_twice"
+    if any(part._sequence_nr() in one.roots for part in parts for one in log.passes if not one.failed):
+        return "summed_loss"
+    if not same:
+        return "shared_part"
+    if any(log.ran_since(site, first.at) for site in log.lines(parts)):
+        return "kept_state"
+    pieces = any(spoken(border.name()) in _PIECES for border in parts.values())
+    return "shared_part" if pieces else "made_outside_loop"
+
+
+def _failed(log: Log) -> Pass | None:
+    """The backward pass that ended in an error."""
+    return next((one for one in reversed(log.passes) if one.failed), None)
+
+
+def _parts(scene: Scene, first: Pass, a_round_before: bool) -> dict[Any, Any]:
+    """What the rest of the graph has in common with a pass: of a round before, all that was recorded before the pass
+    and leads to what it went through; else what it went through itself.
+
+    Returns:
+        by the nearest node that is no view, the nearest one.
+    """
+
+    def is_old(node: Any) -> bool:
+        return node is not None and (first.has(node) or (a_round_before and node._sequence_nr() < first.at))
+
+    found: dict[Any, Any] = {}
+    borders = (one for node in scene.nodes if not is_old(node) for one, _ in node.next_functions if is_old(one))
+    for border in borders:
+        node = border
+        while spoken(node.name()) in VIEWS and is_old(node.next_functions[0][0]):
+            node = node.next_functions[0][0]
+        if scene.log.node(node).site.file and any(map(first.has, nodes_behind(node))):
+            found.setdefault(node, border)
+    return found
+
+
+def _cuts(scene: Scene, parts: dict[Any, Any]) -> str:
+    """The lines that cut the variables which carry parts into the next round; "" where not all have names."""
+    lines: dict[str, None] = {}
+    for part in parts:
+        kind, site = part.name(), scene.log.node(part).site
+        made = [(one.tensor.grad_fn, one) for one in reversed(scene.named) if one.tensor.grad_fn is not None]
+        carried = {node: one for node, one in made if node.name() == kind and scene.log.node(node).site == site}
+        for one in carried.values():
+            whole = one.name.rpartition("[")[0] if type(one.holder) is tuple else ""
+            cut = f"tuple(part.detach() for part in {whole})" if whole else f"{one.name}.detach()"
+            lines[f"{whole or one.name} = {cut}"] = None
+        if not carried or any(type(one.holder) in (list, dict) for one in carried.values()):
+            return ""
+    return "\n".join(lines)
