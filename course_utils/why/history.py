@@ -6,7 +6,7 @@ from course_utils.base.text import describe
 from course_utils.base.user_code import Site
 from course_utils.why.log import Cut
 from course_utils.why.reason import LOOK, Reason
-from course_utils.why.scene import Scene, parameters_of
+from course_utils.why.scene import Scene
 
 _CAUSES = {
     "mode": "no_grad_mode", "reentrant": "reentrant_checkpoint", "dtype": "not_differentiable",
@@ -64,7 +64,7 @@ def tell_places(reason: Reason, places: list[Site]) -> None:
 
 def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str, values: Cut | None) -> None:
     """What the variables show, and the places of which a watch knows no more."""
-    modules = [(name, parameters_of(module)) for name, module in scene.objects(torch.nn.Module)]
+    modules = [(name, list(module.parameters())) for name, module in scene.objects(torch.nn.Module)]
     frozen = [name for name, ones in modules if ones and not any(one.requires_grad for one in ones)]
     named = [one for one in scene.named if one.tensor is not root]
     watched = root is not None and bool(scene.log.memory(root))

@@ -96,7 +96,6 @@ class Memory(Storage):
     cut: Cut | None = None  # where the history ended of what is in it, or of what that was computed from
     bad: NotFinite | None = None  # what first made one that is in it
     recorded: bool = False  # what is in it has a history
-    plain: Site | None = None  # where it was first used without
     stepped: tuple[float, Site] | None = None  # when and where an optimizer that has it last stepped
     cleared: tuple[float, Site] | None = None  # likewise, when gradients were last cleared
 
@@ -133,9 +132,9 @@ class Log:
         """The numbers of the memory of some tensors."""
         return frozenset(memory.number for tensor in tensors for memory in self.memory(tensor))
 
-    def record(self, nodes: dict[int, Call], start: int, end: int, call: Call) -> None:
-        """A call recorded the nodes from a number up to another."""
-        nodes.update(dict.fromkeys(range(start, end), call))
+    def record(self, nodes: dict[int, Call], numbers: range, call: Call) -> None:
+        """A call recorded the nodes of some numbers."""
+        nodes.update(dict.fromkeys(numbers, call))
         if len(nodes) > _MOST:
             for number in list(nodes)[: _MOST // 2]:
                 del nodes[number]

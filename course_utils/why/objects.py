@@ -14,7 +14,7 @@ from course_utils.source.statements import statement_at
 from course_utils.why.look import line_of, tensors_in
 from course_utils.why.pages import ErrorPage
 from course_utils.why.reason import Reason
-from course_utils.why.scene import HELD, Scene, parameters_of
+from course_utils.why.scene import HELD, Scene
 
 
 def by_page(scene: Scene, page: ErrorPage) -> Reason:
@@ -80,7 +80,7 @@ def _awaited(reason: Reason, scene: Scene) -> None:
     numbers = re.search(r"for rank \d+: ([\d ]+)", scene.message)
     wrapped = [model for _, model in scene.objects(torch.nn.parallel.DistributedDataParallel)]
     if numbers and len(wrapped) == 1:
-        waiting = [one for one in parameters_of(wrapped[0].module) if one.requires_grad]
+        waiting = [one for one in wrapped[0].module.parameters() if one.requires_grad]
         missing = scene.names(waiting[int(number)] for number in numbers[1].split())
         reason.cause = "unused_branch"
         reason.tell("No gradient came for {names}.", names=missing)

@@ -89,7 +89,7 @@ class Scene:
     @functools.cached_property
     def named(self) -> list[Named]:
         """The user's tensors by name: of the frames, innermost first, then of modules."""
-        looking = Search((0,), (*self._insides(), id(self.error)), graphs=False)
+        looking = Search((0,), (id(self.error),), graphs=False)
         roots = list(self._roots())
         with contextlib.suppress(Exception):  # what a user's objects do when they are looked at
             for kind in ("local", "global"):  # a large program's modules must not keep the frames waiting
@@ -104,16 +104,6 @@ class Scene:
                 yield Root("local", name, "", "", 0, value)
         yield from users_roots(self._traceback)
 
-    def _insides(self) -> list[int]:
-        """By ``id``, what a library's module keeps for itself, such as a list of its parameters: no name for them."""
-        return [
-            id(value)
-            for _, module in self.objects(torch.nn.Module)
-            if not is_users_class(type(module))
-            for name, value in own(module).items()
-            if name.startswith("_") and name not in HELD
-        ]
-
     def name(self, tensor: torch.Tensor | None) -> str:
         """What the user calls a tensor; "" where no variable refers to it."""
         return next((named.name for named in self.named if named.tensor is tensor), "")
@@ -123,11 +113,9 @@ class Scene:
         return list(dict.fromkeys(filter(None, map(self.name, tensors))))
 
     def names_on(self, tensor: torch.Tensor) -> list[Named]:
-        """The user's tensors that share a tensor's memory; none inside of a transform, where it has none."""
-        with contextlib.suppress(NotImplementedError):
-            wanted = {storage._cdata for storage in storages_of(tensor)}
-            return [one for one in self.named if any(own._cdata in wanted for own in storages_of(one.tensor))]
-        return []
+        """The user's tensors that share a tensor's memory."""
+        wanted = {storage._cdata for storage in storages_of(tensor)}
+        return [one for one in self.named if any(own._cdata in wanted for own in storages_of(one.tensor))]
 
     def named_in(self, statement: ast.stmt | None) -> list[Named]:
         """The tensors that a statement of the function that raised names."""
@@ -173,28 +161,6 @@ def _written(path: Path) -> str:
         else:
             return ""
     return name
-
-
-def own(thing: Any) -> dict[str, Any]:
-    """An object's own attributes, whatever its class says."""
-    try:
-        return object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return {}
-
-
-def modules_in(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """A module and those inside it, in their order; no method of theirs is called."""
-    yield module
-    for layer in (own(module).get("_modules") or {}).values():
-        if isinstance(layer, torch.nn.Module):
-            yield from modules_in(layer)
-
-
-def parameters_of(module: torch.nn.Module) -> list[torch.Tensor]:
-    """The parameters of a module and of those inside it."""
-    every = (one for layer in modules_in(module) for one in (own(layer).get("_parameters") or {}).values())
-    return [one for one in every if one is not None]
 
 
 def _is_shells(name: str) -> bool:

@@ -1,14 +1,17 @@
 """Notes what each operation did to what it was given, for ``watch_why`` (``Witness``)."""
 
 import functools
+import itertools
 import math
 import sys
 import threading
 from dataclasses import replace
+from traceback import walk_stack
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
+from torch.utils.checkpoint import CheckpointFunction
 
 from course_utils.base.torch_private import current_autograd_node, current_graph_task, sequence_number
 from course_utils.base.user_code import NOWHERE, Site, is_user_file, outside, user_site
@@ -18,27 +21,17 @@ from course_utils.why.log import Call, Cut, Edited, Log, Memory, NotFinite
 from course_utils.why.look import kind_of_bad, leaves_behind, range_of, tensors_in
 
 _OPTIMIZERS = f"{torch.__path__[0]}/optim/"
-_CHECKPOINT = f"{torch.__path__[0]}/utils/checkpoint.py"
 
 
-class _Plan(NamedTuple):
-    """What an operation's schema says: its name, the arguments that it writes to, and whether its results are views."""
-
-    name: str
-    writes: tuple[tuple[int, str], ...]
-    views: bool
-
-
-_plans: dict[Any, _Plan] = {}
-
-
-def _plan(func: Any) -> _Plan:
+@functools.cache
+def _schema(func: Any) -> tuple[str, list[int], bool]:
+    """An operation's name, the places of the arguments that it writes to, and whether its results are views."""
     schema = getattr(func, "_schema", None)
     if schema is None:
-        return _Plan(str(func), (), False)
-    written = [(at, one.name) for at, one in enumerate(schema.arguments) if one.alias_info and one.alias_info.is_write]
+        return str(func), [], False
+    writes = [at for at, one in enumerate(schema.arguments) if one.alias_info and one.alias_info.is_write]
     views = bool(schema.returns) and all(one.alias_info and not one.alias_info.is_write for one in schema.returns)
-    return _Plan(schema.name.partition("::")[2], tuple(written), views)
+    return schema.name.partition("::")[2], writes, views
 
 
 class Witness:
@@ -61,10 +54,8 @@ class Witness:
         try:
             frame = outside(sys._getframe(1))
             before, self._at = self._at, (id(frame), frame.f_lasti)
-            call = getattr(func, "_op", func)  # its hash is quicker
-            plan = _plans.get(call) or _plans.setdefault(call, _plan(func))
-            if plan.name != "detach" or self._at != before:  # else autograd's own, of the result that it keeps
-                _Operation(self._log, plan, args, kwargs, frame).note(self._nodes, start, end, out)
+            if _schema(func)[0] != "detach" or self._at != before:  # else autograd's own, of the result that it keeps
+                _Operation(self._log, func, args, kwargs, frame).note(self._nodes, range(start, end), out)
         except Exception:  # a tensor that cannot be asked is not watched, and the program goes on
             self._log.failed += 1
         return out
@@ -73,9 +64,11 @@ class Witness:
 class _Operation:
     """One operation that has run."""
 
-    def __init__(self, log: Log, plan: _Plan, args: tuple, kwargs: dict, frame: FrameType) -> None:
-        self.log, self.plan, self.name, self.args, self.kwargs = log, plan, plan.name, args, kwargs
-        self.frame, self.in_backward = frame, current_graph_task() >= 0
+    def __init__(self, log: Log, func: Any, args: tuple, kwargs: dict, frame: FrameType) -> None:
+        self.log, self.args, self.frame = log, args, frame
+        self.name, self.writes, self.views = _schema(func)
+        self.tensors = list(tensors_in((*args, *kwargs.values())))
+        self.in_backward = current_graph_task() >= 0
         self.steps = frame.f_code.co_filename.startswith(_OPTIMIZERS)
 
     @functools.cached_property
@@ -83,42 +76,27 @@ class _Operation:
         """The user's line."""
         return user_site(self.frame)
 
-    @functools.cached_property
-    def tensors(self) -> list[torch.Tensor]:
-        """What it was given."""
-        return list(tensors_in((*self.args, *self.kwargs.values())))
-
-    def note(self, nodes: dict[int, Call], start: int, end: int, out: Any) -> None:
-        """Notes what it did.
-
-        Args:
-            nodes: the calls that recorded the thread's nodes.
-            start: the number of the first node that it recorded, if ``end`` is another.
-            out: its result.
-        """
-        recorded = end != start and not self.in_backward
-        entered = None if self.steps or self.in_backward else self._entered()
-        if recorded:
-            self.log.record(nodes, start, end, Call(self.name, self.site, entered))
+    def note(self, nodes: dict[int, Call], recorded: range, out: Any) -> None:
+        """Notes what it did: the nodes that it ``recorded`` among those of its thread, and its result."""
+        forward = not self.in_backward
+        entered = self._entered() if forward and not self.steps else None
+        if recorded and forward:
+            self.log.record(nodes, recorded, Call(self.name, self.site, entered))
         self._edit()
-        if self.steps:
-            return
-        if self.name == "_local_scalar_dense":
-            if self.tensors[0].requires_grad and not self.in_backward:
-                self._cut("number", self.tensors[0])
-            return
-        for result in tensors_in((out,)):
+        if self.name == "_local_scalar_dense" and self.tensors[0].requires_grad and forward:
+            self._cut("number", self.tensors[0])
+        for result in tensors_in((out,)) if not self.steps else ():
             memories, floats = self.log.memory(result), result.is_floating_point()
-            if recorded and (floats or result.is_complex()):
+            if recorded and forward and (floats or result.is_complex()):
                 for memory in memories:
-                    memory.recorded |= not self.plan.views  # a view of a leaf shares the leaf's memory
-            elif not self.in_backward and not self.plan.writes and not result.requires_grad:
+                    memory.recorded |= not self.views  # a view of a leaf shares the leaf's memory
+            elif forward and not self.writes and not result.requires_grad:
                 cut = self._ended(floats) or entered
                 if self.name == "lift_fresh" and floats:
                     cut = Cut(self.name, self.site, how="values")
                 for memory in memories if cut is not None else ():
                     memory.cut = cut
-            if not self.plan.views and floats:
+            if not self.views and floats:
                 self._look(result, memories)
 
     def _entered(self) -> Cut | None:
@@ -129,8 +107,6 @@ class _Operation:
                 continue
             cut = self.log.cut(tensor)
             for memory in self.log.memory(tensor):
-                if not tensor.requires_grad and memory.plain is None and self.name != "detach":
-                    memory.plain = self.site
                 if cut is not None:
                     found = cut if found is None or found.how == "values" else found
                 elif memory.recorded and torch.is_grad_enabled():
@@ -139,8 +115,8 @@ class _Operation:
 
     def _edit(self) -> None:
         """Notes what was written to, by an optimizer or not."""
-        for at, name in self.plan.writes:
-            for tensor in tensors_in((self.args[at] if at < len(self.args) else self.kwargs.get(name),)):
+        for at in self.writes:
+            for tensor in tensors_in(self.args[at : at + 1]):
                 # The version is counted above this, and afterwards.
                 version = 0 if tensor.is_inference() else tensor._version + 1
                 edit = Edited(
@@ -152,12 +128,9 @@ class _Operation:
 
     def _by(self) -> str:
         """The library's function that runs it for the user's line; "" where the line itself does."""
-        frame: FrameType | None = self.frame
-        while frame is not None and not is_user_file(frame.f_code.co_filename):
-            if not frame.f_code.co_name.startswith("_"):
-                return frame.f_code.co_qualname.lstrip("_")
-            frame = frame.f_back
-        return ""
+        codes = (frame.f_code for frame, _ in walk_stack(self.frame))
+        inside = itertools.takewhile(lambda code: not is_user_file(code.co_filename), codes)
+        return next((code.co_qualname for code in inside if not code.co_name.startswith("_")), "")
 
     def _ended(self, floats: bool) -> Cut | None:
         """Where something with a history went in and nothing was recorded, the history ended."""
@@ -170,20 +143,16 @@ class _Operation:
         known = self.log.cut_at.pop((self.site, how), None)
         if known is None:
             leaves = self.log.numbers_of(leaves_behind(tensor) if tensor is not None else ())
-            known = Cut(self.name, self.site, how=how, leaves=leaves)
-            known = self._switched(known) if how == "mode" else known
+            switch = self.log.switches.get(threading.get_ident(), NOWHERE) if how == "mode" else NOWHERE
+            known = Cut(self.name, self.site, how=how, leaves=leaves, switch=switch)
+            checkpoints = (
+                one for one, _ in walk_stack(self.frame) if one.f_code is CheckpointFunction.forward.__code__
+            )
+            if how == "mode" and (checkpoint := next(checkpoints, None)):
+                known = replace(known, how="reentrant", site=user_site(checkpoint), switch=NOWHERE)
         node = tensor.grad_fn if tensor is not None else None
         known = self.log.cut_at[self.site, how] = replace(known, node=-1 if node is None else node._sequence_nr())
         return known
-
-    def _switched(self, cut: Cut) -> Cut:
-        """A cut, and who had switched recording off."""
-        frame: FrameType | None = self.frame
-        while frame is not None:
-            if frame.f_code.co_filename == _CHECKPOINT and frame.f_code.co_name == "forward":
-                return replace(cut, how="reentrant", site=user_site(frame))
-            frame = frame.f_back
-        return replace(cut, switch=self.log.switches.get(threading.get_ident(), NOWHERE))
 
     def _look(self, result: torch.Tensor, memories: list[Memory]) -> None:
         """Notes an operation that makes a NaN or an infinity."""

@@ -1,7 +1,7 @@
 """Why a tensor has no gradient, or does not move, though no error was raised (``silence``)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from course_utils.graph.recorded import nodes_behind, saved_slots
 from course_utils.why.history import tell_cut, tell_places
 from course_utils.why.look import leaves_behind, line_of, spoken
 from course_utils.why.reason import FINE, LOOK, UNKNOWN, Reason, silences
-from course_utils.why.scene import HELD, Scene, modules_in, own, parameters_of
+from course_utils.why.scene import HELD, Scene
 
 _FLAT = {
     "zero_derivative": ({"round", "sign", "floor", "ceil", "trunc"}, "whose derivative is zero everywhere"),
@@ -109,14 +109,12 @@ class _Silence:
             return
         cuts = [cut for one in losses for cut in log.cuts_in(nodes_behind(one), self.tensor)]
         cuts += [cut for one in losses if one.grad_fn is None and (cut := log.cut(one)) is not None]
-        plain, places = log.of(self.tensor, "plain"), log.cuts_not_followed(self.tensor)
+        places = log.cuts_not_followed(self.tensor)
         if cuts:
             self._cut(cuts[0], f"What comes from `{self.name}`")
         elif places:
             self.reason.cause = "cut_history"
             tell_places(self.reason, places)
-        elif plain is not None:
-            self._say("cut_history", "Its value was used without its history in {cut}.", cut=plain)
         else:
             alike = [one for one in leaves_behind(first) if one.shape == self.tensor.shape] if first is not None else []
             if names := self.scene.names(alike):
@@ -194,7 +192,7 @@ class _Silence:
             if self._among(group["params"])
         ]  # fmt: skip
 
-    def _among(self, tensors: list[torch.Tensor]) -> bool:
+    def _among(self, tensors: Iterable[torch.Tensor]) -> bool:
         return any(one is self.tensor for one in tensors)
 
     def _moves(self) -> None:
@@ -228,12 +226,12 @@ class _Silence:
     def _in_plain_list(self) -> str:
         """The list, tuple or dict of a module that hides the layer whose parameter it is; "" where none does."""
         for name, module in self.scene.objects(torch.nn.Module):
-            for inner in modules_in(module):
-                for attribute, value in own(inner).items():
+            for path, inner in module.named_modules():
+                for attribute, value in vars(inner).items():
                     items = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
                     layers = [one for one in items if isinstance(one, torch.nn.Module) and attribute not in HELD]
-                    if any(self._among(parameters_of(one)) for one in layers):
-                        return f"{name}.{attribute}" if inner is module else attribute
+                    if any(self._among(one.parameters()) for one in layers):
+                        return ".".join(filter(None, (name, path, attribute)))
         return ""
 
     def _has_moved(self) -> bool:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from traceback import walk_stack
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -58,11 +59,7 @@ class watch_why:
     def __enter__(self) -> "watch_why":
         _latest[0] = self.log
         NEW_THREADS.add(self._in_thread)
-        self._told = (
-            *((function, self._pass) for function in _BACKWARD),
-            *((function, self._switch) for function in _SWITCHES),
-            *((function, self._clear) for function in _CLEARING),
-        )
+        self._told = [(function, getattr(self, told)) for function, told in _TOLD]
         for function, told in self._told:
             function.add(told)
         self._hook = register_optimizer_step_pre_hook(self._step)
@@ -89,12 +86,12 @@ class watch_why:
     def _pass(self, backward: Callable, *args: Any, **kwargs: Any) -> Any:
         """Runs a backward pass, and notes what it goes through."""
         __tracebackhide__ = True  # a notebook shows the error's way without it
-        log, keeps = self.log, kwargs.get("retain_graph")
+        log, keeps, frame = self.log, kwargs.get("retain_graph"), sys._getframe(1)
         roots = list(tensors_in([args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))]))
         every = itertools.chain.from_iterable(map(nodes_behind, roots))
         nodes = (node for node in itertools.islice(every, MOST_NODES) if not hasattr(node, "variable"))
         one = Pass(
-            stack=_stack(sys._getframe(1)),
+            stack=tuple(user_site(one) for one, _ in walk_stack(frame) if is_user_file(one.f_code.co_filename)),
             began=time.monotonic(),
             at=sequence_number(),
             roots=frozenset(root.grad_fn._sequence_nr() for root in roots if root.grad_fn is not None),
@@ -105,7 +102,7 @@ class watch_why:
         if any(root.numel() == 1 for root in roots):
             one.bad = next((bad for root in roots if (bad := log.of(root, "bad"))), None)
             log.first_bad = log.first_bad or one.bad
-        del roots, every, nodes
+        del roots, every, nodes, frame
         log.running.append(one)
         try:
             return backward(*args, **kwargs)
@@ -144,25 +141,15 @@ def _weights(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
     return (weight for group in optimizer.param_groups for weight in group["params"])
 
 
-def _stack(frame: FrameType | None) -> tuple[Site, ...]:
-    """The user's lines that are running, from a frame outwards."""
-    found = []
-    while frame is not None:
-        if is_user_file(frame.f_code.co_filename):
-            found.append(user_site(frame))
-        frame = frame.f_back
-    return tuple(found)
-
-
 def _who(frame: FrameType | None) -> Site:
     """The line that switches recording off, from a frame outwards: of a block, a call or a decorator."""
-    site = user_site(frame)
-    while frame is not None and not is_user_file(frame.f_code.co_filename):
-        code = getattr(local_variables(frame).get("func"), "__code__", None)
-        if frame.f_code.co_name == "decorate_context" and code is not None:
+    for one, _ in walk_stack(frame):
+        code = getattr(local_variables(one).get("func"), "__code__", None)
+        if is_user_file(one.f_code.co_filename):
+            break
+        if one.f_code.co_name == "decorate_context" and code is not None:
             return Site(code.co_filename, code.co_firstlineno, code.co_qualname)
-        frame = frame.f_back
-    return site
+    return user_site(frame)
 
 
 def _telling(plain: Callable, listeners: list[Callable]) -> Callable:
@@ -176,9 +163,12 @@ def _telling(plain: Callable, listeners: list[Callable]) -> Callable:
     return call
 
 
-_BACKWARD = [replaced(torch.autograd, name, _telling) for name in ("backward", "grad")]
-_SWITCHES = [
-    replaced(torch.set_grad_enabled, "__init__", _telling),
-    replaced(torch.inference_mode, "__enter__", _telling),
-]
-_CLEARING = [replaced(owner, "zero_grad", _telling) for owner in (torch.optim.Optimizer, torch.nn.Module)]
+_TOLD = [
+    (replaced(owner, name, _telling), told)
+    for owner, name, told in (
+        (torch.autograd, "backward", "_pass"), (torch.autograd, "grad", "_pass"),
+        (torch.set_grad_enabled, "__init__", "_switch"), (torch.inference_mode, "__enter__", "_switch"),
+        (torch.optim.Optimizer, "zero_grad", "_clear"), (torch.nn.Module, "zero_grad", "_clear"),
+    )
+]  # fmt: skip
+"""What is called through a watch: a function, and the watch's method that calls it."""
