@@ -9,15 +9,13 @@ from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
 from course_utils.graph.references import probing_alone
 from course_utils.why.backward import modified, second
-from course_utils.why.history import no_history
-from course_utils.why.log import Log
-from course_utils.why.look import kind_of_bad
+from course_utils.why.history import no_history, silence
+from course_utils.why.log import Log, kind_of_bad
 from course_utils.why.not_finite import finite, nan_in_backward, not_finite
 from course_utils.why.objects import by_page
-from course_utils.why.pages import page_for
+from course_utils.why.pages import ErrorPage, page_for
 from course_utils.why.reason import UNKNOWN, Reason
 from course_utils.why.scene import Scene
-from course_utils.why.silence import silence
 from course_utils.why.watch import latest_log
 
 _SEARCHES: dict[str, Callable[[Scene], Reason]] = {
@@ -88,28 +86,25 @@ def _of_tensor(scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) ->
 
 def _of_error(error: BaseException | None, log: Log, recording: bool) -> Reason:
     """Why an error was raised."""
-    for one in _chain(error):
-        page = page_for(f"{type(one).__name__}: {one}")
-        if page is not None and one.__traceback__ is None:  # a message that was pasted
-            return Reason(page.key, page.causes[0].key, happened=[page.causes[0].cause]).done()
-        if page is not None:
-            scene, search = Scene(log, one, recording=recording), _SEARCHES.get(page.key)
-            return (search(scene) if search is not None else by_page(scene, page)).done(log.age())
     if error is None:
         return Reason("", UNKNOWN, "No error is known", ["No error was raised yet in this session."])
-    said = [message_of(error), "It is none of the errors of autograd that the course knows."]
-    return Reason("", UNKNOWN, "An error that is not in the index", said)
+    one, page = known_error(error)
+    if page is None:
+        said = [message_of(error), "It is none of the errors of autograd that the course knows."]
+        return Reason("", UNKNOWN, "An error that is not in the index", said)
+    if one.__traceback__ is None:  # a message that was pasted
+        return Reason(page.key, page.causes[0].key, happened=[page.causes[0].cause]).done()
+    scene, search = Scene(log, one, recording=recording), _SEARCHES.get(page.key)
+    return (search(scene) if search is not None else by_page(scene, page)).done(log.age())
 
 
-def is_known(error: BaseException) -> bool:
-    """Whether the index has an error, or one that it came from."""
-    return any(page_for(f"{type(one).__name__}: {one}") is not None for one in _chain(error))
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    """An error and those that it came from."""
-    found: list[BaseException] = []
-    while error is not None and not any(error is one for one in found):
-        found.append(error)
-        error = error.__cause__ or error.__context__
-    return found
+def known_error(error: BaseException) -> tuple[BaseException, ErrorPage | None]:
+    """The first that has a page in the index, of an error and those that it came from, and its page."""
+    seen: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in seen:
+        if (page := page_for(f"{type(one).__name__}: {one}")) is not None:
+            return one, page
+        seen.append(one)
+        one = one.__cause__ or one.__context__
+    return error, None

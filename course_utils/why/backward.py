@@ -13,8 +13,7 @@ from course_utils.base.torch_private import FunctionBase
 from course_utils.base.user_code import Site
 from course_utils.graph.recorded import Slot, nodes_behind, saved_slots
 from course_utils.source.statements import is_bound_in, is_in_loop, statement_at
-from course_utils.why.log import Edited, Log, Pass
-from course_utils.why.look import VIEWS, spoken
+from course_utils.why.log import VIEWS, Edited, Log, Pass, spoken
 from course_utils.why.reason import LOOK, Reason
 from course_utils.why.scene import Scene
 
@@ -50,14 +49,6 @@ def modified(scene: Scene) -> Reason:
     else:
         reason.tell("Its memory was edited since[, {times} times].", times=now - expected if now - expected > 1 else 0)
         reason.unsure = f"Which line edited it. {LOOK}"
-        for one in scene.names_on(tensor) if tensor is not None else ():
-            last = one.tensor.grad_fn
-            if last is not None and last._sequence_nr() > node._sequence_nr() and not one.tensor._is_view():
-                op = spoken(last.name())
-                part = "a write to a part of it" * (op in VIEWS or op in ("index_put", "masked_fill"))
-                reason.cause = "indexed_assignment" if part else "" if _can_be_inplace(op) else "inplace_operation"
-                reason.tell("The history of `{name}` ends in {op} now.", name=one.name, op=part or f"`{op}`")
-                break
     reason.tell("{needed:at} is the backward that needed it as it was.", needed=scene.back)
     reason.happened = [" ".join(reason.happened)]
     return reason

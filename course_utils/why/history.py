@@ -1,28 +1,38 @@
-"""Why a loss has no history (``no_history``): where it ended, as a watch has seen it, or what is left to see."""
+"""Why a loss has no history (``no_history``); and why a tensor has no gradient, or does not move, though no error was
+raised (``silence``).
+"""
+
+import functools
+import math
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 
 from course_utils.base.text import describe
 from course_utils.base.user_code import Site
-from course_utils.why.log import Cut
-from course_utils.why.reason import LOOK, Reason
-from course_utils.why.scene import Scene
+from course_utils.graph.recorded import nodes_behind, saved_slots
+from course_utils.why.log import Cut, leaves_behind, spoken
+from course_utils.why.reason import FINE, LOOK, UNKNOWN, Reason, silences
+from course_utils.why.scene import HELD, Scene
 
-_CAUSES = {
-    "mode": "no_grad_mode", "reentrant": "reentrant_checkpoint", "dtype": "not_differentiable",
-    "operation": "not_differentiable",
-}  # fmt: skip
 _CUTS = {
-    "detach": "`detach` gives its value without its history",
-    "data": "its value is used without its history, as `.data` and NumPy give it",
-    "number": "a number is taken out of it, and a Python number has no history",
-    "dtype": "whole numbers and truth values have no gradient",
-    "operation": "the operation has no derivative",
-    "gradient": "`torch.autograd.grad` gives gradients without a history, unless it is told `create_graph=True`",
-    "reentrant": "a checkpoint with `use_reentrant=True` records nothing unless one of its inputs requires grad",
-    "mode": "recording was switched off",
+    "detach": ("cut_history", "`detach` gives its value without its history"),
+    "data": ("cut_history", "its value is used without its history, as `.data` and NumPy give it"),
+    "number": ("cut_history", "a number is taken out of it, and a Python number has no history"),
+    "dtype": ("not_differentiable", "whole numbers and truth values have no gradient"),
+    "operation": ("not_differentiable", "the operation has no derivative"),
+    "gradient": ("cut_history", "`torch.autograd.grad` was not told `create_graph=True`"),
+    "reentrant": ("reentrant_checkpoint", "`use_reentrant=True` records nothing unless an input requires grad"),
+    "mode": ("no_grad_mode", "recording was switched off"),
 }
-"""What each way to end a history does."""
+"""The cause for each way to end a history, and what it does."""
+
+_FLAT = {
+    "zero_derivative": ({"round", "sign", "floor", "ceil", "trunc"}, "whose derivative is zero everywhere"),
+    "dead_unit": ({"relu", "relu6", "hardtanh"}, "which gives zero, and a derivative of zero, for all below"),
+}
+"""Operations through which no gradient comes, by the cause, and why."""
 
 _UNSEEN = "What Python and NumPy do with numbers and arrays is not seen."
 
@@ -31,15 +41,13 @@ def no_history(scene: Scene) -> Reason:
     """Where the loss lost its history."""
     reason = Reason("does_not_require_grad")
     root = next((one for one in scene.roots if not one.requires_grad), None)
-    name = scene.name(root)
-    subject = f"`{name}`" if name else "The loss"
+    subject = f"`{name}`" if (name := scene.name(root)) else "The loss"
     cut = scene.log.cut(root) if root is not None else None
     if cut is not None and cut.how != "values":
-        reason.cause = tell_cut(reason, cut, subject)
+        _tell_cut(reason, cut, subject)
     elif not scene.recording:
-        reason.cause = "no_grad_mode"
+        reason.cause, reason.unsure = "no_grad_mode", f"Which line switched it off. {LOOK}"
         reason.tell("{subject} has no history, and recording is switched off at this moment.", subject=subject)
-        reason.unsure = f"Which line switched it off. {LOOK}"
     else:
         _left(reason, scene, root, subject, cut)
     reason.tell("{needed:at} calls backward on what is left.", needed=scene.here)
@@ -47,19 +55,17 @@ def no_history(scene: Scene) -> Reason:
     return reason
 
 
-def tell_cut(reason: Reason, cut: Cut, subject: str) -> str:
-    """Says where a history ended, and which line switched recording off; returns the cause."""
-    reason.tell(
-        "{subject} has no history: it ended in {cut}. There, {how}[: {switched_off}, did that].",
-        subject=subject, cut=cut.site, how=_CUTS[cut.how], switched_off=cut.switch,
-    )  # fmt: skip
-    return _CAUSES.get(cut.how, "cut_history")
+def _tell_cut(reason: Reason, cut: Cut, subject: str) -> None:
+    """Says where a history ended, and which line switched recording off."""
+    reason.cause, how = _CUTS[cut.how]
+    said = "{subject} has no history: it ended in {cut}. There, {how}[: {switched_off}, did that]."
+    reason.tell(said, subject=subject, cut=cut.site, how=how, switched_off=cut.switch)
 
 
-def tell_places(reason: Reason, places: list[Site]) -> None:
+def _tell_places(reason: Reason, places: list[Site]) -> None:
     """Names the lines at which a value went on as a number or an array, where a watch cannot follow it."""
+    reason.cause, reason.unsure = "cut_history", f"Where the value went from there. {_UNSEEN}"
     reason.tell("In what was watched, a history ended in {cut}.", cut=places[:3])
-    reason.unsure = f"Where the value went from there. {_UNSEEN}"
 
 
 def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str, values: Cut | None) -> None:
@@ -68,25 +74,212 @@ def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str,
     frozen = [name for name, ones in modules if ones and not any(one.requires_grad for one in ones)]
     named = [one for one in scene.named if one.tensor is not root]
     watched = root is not None and bool(scene.log.memory(root))
-    places = scene.log.cuts_not_followed() if watched else []
     if root is not None and not root.is_floating_point() and not root.is_complex():
         reason.cause = "not_differentiable"
         reason.tell("{subject} is {told}: it holds no decimals.", subject=subject, told=describe(root))
     elif named and not any(one.tensor.requires_grad for one in named):
         reason.cause = "frozen" if frozen else "not_flagged"
-        without = [one.name for one in named if one.tensor.is_floating_point()]
         reason.tell(
             "{subject} has no history: [every parameter of {frozen} has `requires_grad=False`, and ]nothing at hand"
             " requires grad[, neither {without}].",
-            subject=subject, frozen=frozen, without=[] if frozen else without,
+            subject=subject, frozen=frozen, without=[] if frozen else [one.name for one in named],
         )  # fmt: skip
     else:
         history = [one.name for one in named if one.tensor.grad_fn is not None]
         reason.tell("{subject} has no history[; of your variables, {names} have one].", subject=subject, names=history)
         reason.unsure = f"Where it was cut. {_UNSEEN if watched else LOOK}"
         if values is not None:
-            reason.tell("It was computed from a new tensor, made of plain values in {cut}.", cut=values.site)
-        if places:
-            tell_places(reason, places)
-        if places or values is not None:
             reason.cause = "cut_history"
+            reason.tell("It was computed from a new tensor, made of plain values in {cut}.", cut=values.site)
+        if watched and (places := scene.log.cuts_not_followed()):
+            _tell_places(reason, places)
+
+
+def silence(scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
+    """Why a tensor has no gradient, or does not move.
+
+    Args:
+        loss: what its gradient was expected of; None where any will do.
+    """
+    return _Silence(scene, tensor, loss).answer()
+
+
+class _Silence:
+    """Asks one question after the other; the answer is the first that has one."""
+
+    def __init__(self, scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) -> None:
+        self.scene, self.log, self.tensor, self.loss = scene, scene.log, tensor, loss
+        self.watched, self.name = bool(scene.log.memory(tensor)), scene.name(tensor) or "the tensor"
+        self.gradient = tensor.grad if tensor.is_leaf or tensor.retains_grad else None  # others warn
+        self.made, self.passed = scene.log.made(tensor).site, scene.log.passed(tensor)
+        self.back = self.passed.site if self.passed is not None else None
+        self.reason = Reason("")
+
+    def answer(self) -> Reason:
+        reason, what = self.reason, "gets no gradient" if self.gradient is None else "does not move"
+        for question in (self._flag, self._arrived if self.gradient is None else self._zero, self._moves):
+            if not reason.cause:
+                question()
+        if not reason.cause:
+            has = "has a gradient" if self.gradient is not None else "needs no gradient now"
+            self._say(FINE, "`{name}`, {told}, {has}.", told=describe(self.tensor), has=has)
+        reason.title = f"Why `{self.name}` {what}"
+        if reason.cause == FINE:
+            reason.title, reason.lines = f"Nothing is seen to be wrong with `{self.name}`", []
+        elif reason.cause not in (*silences(), UNKNOWN):
+            reason.cause = "cut_history"
+        return reason
+
+    def _say(self, cause: str, text: str, **known: Any) -> None:
+        self.reason.cause = cause
+        self.reason.tell(text, name=self.name, **known)
+
+    def _flag(self) -> None:
+        """Whether it can have a gradient, asks for one, and keeps it."""
+        tensor, node, cut = self.tensor, self.tensor.grad_fn, self.log.cut(self.tensor)
+        if not tensor.is_floating_point() and not tensor.is_complex():
+            said = "`{name}`[, made in {made},] is {told}: no decimals, so it has no gradient."
+            self._say("whole_numbers", said, told=describe(tensor), made=self.made)
+        elif node is not None and not tensor.retains_grad:
+            said = "`{name}` is no leaf: `{op}` made it[ in {made}]."
+            self._say("not_a_leaf", said, op=spoken(node.name()), made=self.log.node(node).site)
+        elif tensor.requires_grad:
+            return
+        elif cut is not None and cut.how != "values":
+            _tell_cut(self.reason, cut, f"`{self.name}`")
+        elif isinstance(tensor, torch.nn.Parameter):
+            self._say("frozen", "`{name}` is a parameter with `requires_grad=False`.")
+        else:
+            said = "`{name}`[, made in {made},] does not require grad, and has no history."
+            self._say("not_flagged", said, made=self.made)
+
+    @functools.cached_property
+    def losses(self) -> list[torch.Tensor]:
+        """The loss; or the single numbers that the user's variables hold, those with a history first."""
+        found = [one for one in self.scene.named if one.tensor.numel() == 1 and type(one.tensor) is torch.Tensor]
+        found.sort(key=lambda one: (one.tensor.grad_fn is None, "loss" not in one.name))
+        others = [one.tensor for one in found if one.tensor is not self.tensor and one.tensor.is_floating_point()]
+        return others if self.loss is None else [self.loss]
+
+    @functools.cached_property
+    def reached(self) -> torch.Tensor | None:
+        """The first loss that leads to it."""
+        mine = self.tensor if self.tensor.grad_fn is None else self.tensor.grad_fn
+        ways = ((loss, getattr(node, "variable", node)) for loss in self.losses for node in nodes_behind(loss))
+        return next((loss for loss, end in ways if end is mine), None)
+
+    def _arrived(self) -> None:
+        """Whether a gradient can arrive, has arrived, and is still there."""
+        loss, mine = self.reached, self.tensor
+        slots = [slot for node in nodes_behind(loss) for slot in saved_slots(node)] if loss is not None else []
+        cleared, at = self.log.of(mine, "cleared") or (math.inf, None)
+        stepped, step = self.log.of(mine, "stepped") or (0, None)
+        late = step if cleared < stepped else None
+        if loss is None and self.passed is None:
+            self._unreached()
+        elif self.passed is None and not any(slot.freed for slot in slots):
+            said = "`{name}` is in the graph of `{loss}`, and no backward has gone through it[, or {cleared}]."
+            unclear = "" if any(slot.value is not None for slot in slots) else "its gradient was cleared since"
+            self._say("no_backward", said, loss=self.scene.name(loss) or "loss", cleared=unclear)
+        elif not mine.is_leaf:
+            said = "`{name}`[, made in {made},] was asked to keep its gradient after backward, or it was cleared since."
+            self._say("not_a_leaf", said, made=self.made)
+        elif (self.passed.began < stepped < cleared) if step and self.passed is not None else self._has_moved():
+            said = "`.grad` is None since it was cleared[ in {cleared}]; a step before that used it."
+            self._say(FINE, said, cleared=at)
+        else:
+            said = "A gradient came to `{name}`[ in {backward}], and was cleared since[ in {cleared}][, before {step}]."
+            self._say("cleared", said, backward=self.back, cleared=at, step=late)
+            if late:
+                self.reason.cure = "Clear it after the step, or before `backward()`: the step finds no gradient."
+
+    def _unreached(self) -> None:
+        """No loss leads to it."""
+        log, loss, named = self.log, next(iter(self.losses), None), self.scene.name(self.loss)
+        whose = f"the graph of `{named}`" if named else "the graph of any loss at hand"
+        plain = (self.scene.name(loss) or "the loss") if loss is not None and loss.is_leaf else ""
+        self._say("unused", "`{name}` is not in {whose}[; `{plain}` has no history].", whose=whose, plain=plain)
+        if not self.watched:
+            self.reason.unsure = f"Whether it was not used, or its history ended on the way. {LOOK}"
+            return
+        cuts = [cut for one in self.losses for cut in log.cuts_in(nodes_behind(one), self.tensor)]
+        cuts += [cut for one in self.losses if one.grad_fn is None and (cut := log.cut(one)) is not None]
+        if cuts:
+            _tell_cut(self.reason, cuts[0], f"What comes from `{self.name}`")
+        elif places := log.cuts_not_followed(self.tensor):
+            _tell_places(self.reason, places)
+        elif loss is not None:
+            alike = self.scene.names(one for one in leaves_behind(loss) if one.shape == self.tensor.shape)
+            self.reason.tell("[Of the same shape, and in it: {names}.]", names=alike)
+
+    def _zero(self) -> None:
+        """Whether its gradient is zero."""
+        if self.gradient is None or bool((self.gradient.detach() != 0).any()):
+            return
+        edits = self.log.of(self.gradient, "edits") or ()
+        nodes = list(nodes_behind(self.reached)) if self.reached is not None else []
+        flat = [(cause, node) for cause, (ops, _) in _FLAT.items() for node in nodes if spoken(node.name()) in ops]
+        zero = "The gradient of `{name}` is zero"
+        if self.tensor._backward_hooks:
+            self._say("zero_hook", zero + ", and a hook on it has the last word.")
+        elif edits and edits[-1].name in ("zero_", "fill_"):
+            used = "before that, it was used" if self._has_moved() else ""
+            said = zero + " since it was cleared in {cleared}[; {used}]."
+            self._say(FINE if used else "cleared", said, cleared=edits[-1].site, used=used)
+        elif self.gradient._version and not edits:
+            self._say("cleared", zero + ", and its memory was written to since it arrived, as `w.grad.zero_()` does.")
+            self.reason.unsure = f"Which line wrote to it. {LOOK}"
+        elif flat:
+            cause, node = flat[0]
+            said = zero + ": it comes through `{op}`[ in {zero}], {why}."
+            self._say(cause, said, op=spoken(node.name()), zero=self.log.node(node).site, why=_FLAT[cause][1])
+        else:
+            self._say("zero_gradient", zero + ", though it arrived.")
+
+    @functools.cached_property
+    def optimizers(self) -> list[tuple[str, torch.optim.Optimizer, dict[str, Any]]]:
+        """Those that have the tensor, and the group that it is in."""
+        every = self.scene.objects(torch.optim.Optimizer)
+        groups = [(name, one, group) for name, one in every for group in one.param_groups]
+        return [(name, one, group) for name, one, group in groups if self._among(group["params"])]
+
+    def _among(self, tensors: Iterable[torch.Tensor]) -> bool:
+        return any(one is self.tensor for one in tensors)
+
+    def _moves(self) -> None:
+        """Whether an optimizer changes it."""
+        every = [name for name, _ in self.scene.objects(torch.optim.Optimizer)]
+        if not every or self.gradient is None or not self.tensor.is_leaf:
+            return
+        name, _, group = self.optimizers[0] if self.optimizers else ("", None, {})
+        if not name:
+            hidden = self._in_plain_list()
+            said = "`{name}` has a gradient, and no optimizer has it: {others} has others[. It hangs in `{hidden}`, a"
+            said += " plain Python container, where `parameters()` does not look]."
+            self._say("hidden_in_list" if hidden else "not_in_optimizer", said, others=every, hidden=hidden)
+        elif not float(group["lr"]):
+            said = "`{name}` has a gradient, and `{optimizer}` moves it with a learning rate of 0."
+            self._say("learning_rate_zero", said, optimizer=name)
+        elif not self._has_moved() and not self.log.of(self.tensor, "stepped"):
+            said = "`{name}` has a gradient[ of {backward}] and `{optimizer}` has `{name}`[, but {did}]."
+            did = "did not step" if self.watched else ""
+            self._say("no_step" if did else UNKNOWN, said, optimizer=name, backward=self.back, did=did)
+            self.reason.unsure = "" if did else f"Whether `{name}.step()` ran. {LOOK}"
+
+    def _in_plain_list(self) -> str:
+        """The list, tuple or dict of a module that hides the layer whose parameter it is; "" where none does."""
+        for name, module in self.scene.objects(torch.nn.Module):
+            for path, inner in module.named_modules():
+                for attribute, value in vars(inner).items():
+                    items = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
+                    layers = [one for one in items if isinstance(one, torch.nn.Module) and attribute not in HELD]
+                    if any(self._among(one.parameters()) for one in layers):
+                        return ".".join(filter(None, (name, path, attribute)))
+        return ""
+
+    def _has_moved(self) -> bool:
+        """Whether an optimizer has changed it, as far as that leaves a trace."""
+        if self.watched:
+            return any(edit.steps for edit in self.log.of(self.tensor, "edits") or ())
+        stated = any(self.tensor in one.state and one.state[self.tensor] for _, one, _ in self.optimizers)
+        return stated or self.tensor._version > 1

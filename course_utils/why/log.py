@@ -1,33 +1,51 @@
-"""What a watch has seen: plain numbers and lines, and no tensor is kept (``Log``)."""
+"""What a watch has seen: plain numbers and lines, and no tensor is kept (``Log``); and what can be seen of a tensor, an
+operation and a function at once.
+"""
 
+import functools
+import math
 import re
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 
 from course_utils.base.user_code import NOWHERE, Site
+from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.report import operation_name
 from course_utils.record.storages import OLD, Listener, Recorder, Storage
+
+MOST_NODES = 30_000
+"""Of a larger graph, no more is looked at while a program runs."""
 
 _MOST = 200_000
 """Of the nodes that calls recorded, so many are remembered in each thread; then the older half is forgotten."""
 
+VIEWS = {
+    "alias", "copy_", "detach", "diagonal", "expand", "permute", "reshape", "select", "slice", "split",
+    "split_with_sizes", "squeeze", "transpose", "unbind", "unsqueeze", "view",
+}  # fmt: skip
+"""Operations whose result shares the memory of what they are given, as they are spoken; an edit of a part."""
+
+_SPOKEN = {
+    "addmm": "linear", "mm": "matmul", "bmm": "matmul", "mv": "matmul", "to_copy": "to", "convolution": "conv",
+    "nll_loss_forward": "nll_loss", "linalg_vector_norm": "norm", "unsafe_view": "view", "reshape_alias": "reshape",
+    "as_strided": "view", "t": "transpose", "copy_slices": "copy_", "threshold": "relu", "pow_tensor_scalar": "pow",
+}  # fmt: skip
+_PREFIX = re.compile(r"^_+|^(native|cudnn|fused|safe)_|_backward$")
+
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an operation: what PyTorch calls it below autograd, and the user's line.
-
-    Attributes:
-        entered: where the history of something that it was given had ended.
-    """
+    """One call of an operation: what PyTorch calls it below autograd, and the user's line."""
 
     name: str = ""
     site: Site = NOWHERE
-    entered: "Cut | None" = None
+    entered: "Cut | None" = None  # where the history of something that it was given had ended
 
 
 @dataclass(frozen=True)
@@ -196,3 +214,55 @@ def _fits(op: str, node: str) -> bool:
     """Whether a node may be an operation's, whose name may end in a word more."""
     first, second = (re.sub(r"[\W_]", "", name).lower() for name in (op, node))
     return first.startswith(second) or second.startswith(first)
+
+
+def tensors_in(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors in some values, and in lists and tuples among them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif type(value) in (list, tuple):
+            yield from tensors_in(value)
+
+
+def leaves_behind(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """The leaves that a tensor was computed from; itself, where it is one."""
+    nodes = islice(nodes_behind(tensor), MOST_NODES)
+    return [tensor] if tensor.is_leaf else [node.variable for node in nodes if hasattr(node, "variable")]
+
+
+def kind_of_bad(tensor: torch.Tensor) -> str:
+    """ "nan", "inf", or "" where every number is finite. The sum tells most times; where it does not, all are asked."""
+    if not tensor.is_floating_point() or tensor.layout is not torch.strided or tensor.device.type == "meta":
+        return ""
+    tensor = tensor.detach()
+    if math.isfinite(tensor.sum().item()):
+        return ""
+    if tensor.isnan().any():
+        return "nan"
+    return "inf" if tensor.isinf().any() else ""
+
+
+def range_of(tensor: torch.Tensor) -> str:
+    """The least and the greatest number of a tensor, and how many are not finite, in words."""
+    flat = tensor.detach().flatten()
+    if not flat.numel():
+        return "empty"
+    if not flat.is_floating_point():
+        return f"{flat.min().item()} to {flat.max().item()}"
+    finite = flat[flat.isfinite()]
+    kinds = [word for word, some in (("NaN", flat.isnan()), ("inf", flat.isinf())) if some.any()]
+    if not finite.numel():
+        return f"all {' and '.join(kinds)}"
+    more = f", with {' and '.join(kinds)}" if kinds else ""
+    least, most = f"{finite.min().item():.4g}", f"{finite.max().item():.4g}"
+    return f"{least} to {most}{more}" if least != most else f"{least}{more}"
+
+
+@functools.lru_cache(maxsize=1024)
+def spoken(name: str) -> str:
+    """An operation as its user calls it: "nll_loss" for "NllLossBackward0", "to" for "_to_copy"."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation_name(name)).lower()
+    while (plain := _PREFIX.sub("", snake)) != snake:
+        snake = plain
+    return _SPOKEN.get(snake, snake)

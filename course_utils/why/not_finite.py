@@ -7,8 +7,7 @@ import torch
 
 from course_utils.base.files import prose
 from course_utils.graph.recorded import saved_slots
-from course_utils.why.log import Log, NotFinite
-from course_utils.why.look import kind_of_bad, leaves_behind, range_of, spoken
+from course_utils.why.log import Log, NotFinite, kind_of_bad, leaves_behind, range_of, spoken
 from course_utils.why.reason import FINE, LOOK, UNKNOWN, Reason, silences
 from course_utils.why.scene import Scene
 

@@ -1,9 +1,8 @@
 """Errors whose objects are at hand: what can be said of any that has a page in the index (``by_page``), and of those at
-which something may be looked at: a Function, an attribute, a parameter.
+which something may be looked at: an attribute, a parameter.
 """
 
 import ast
-import inspect
 import re
 from collections.abc import Callable
 
@@ -11,7 +10,7 @@ import torch
 
 from course_utils.base.text import describe
 from course_utils.source.statements import statement_at
-from course_utils.why.look import line_of, tensors_in
+from course_utils.why.log import tensors_in
 from course_utils.why.pages import ErrorPage
 from course_utils.why.reason import Reason
 from course_utils.why.scene import HELD, Scene
@@ -20,9 +19,8 @@ from course_utils.why.scene import HELD, Scene
 def by_page(scene: Scene, page: ErrorPage) -> Reason:
     """What can be said of any error that has a page: the line, what the tensors in it are, what is at hand."""
     reason = Reason(page.key)
-    for key, look in _LOOKS.items():
-        if page.key.startswith(key):
-            look(reason, scene)
+    if (look := _LOOKS.get(page.key)) is not None:
+        look(reason, scene)
     if not any(role in ("edited", "needed") for role, _ in reason.lines):
         named = [(one.name, _told(one.tensor)) for one in scene.named_in(statement_at(scene.here))]
         told = [f"`{name}` is {said}" for name, said in named if not said.startswith("<")]  # inside of a transform
@@ -38,19 +36,6 @@ def _told(tensor: torch.Tensor) -> str:
     """What a tensor is, in words."""
     flag = "requires grad" if tensor.requires_grad else "does not require grad"
     return f"{describe(tensor)}, {'a leaf' if tensor.is_leaf else 'a result'} that {flag}"
-
-
-def _function(reason: Reason, scene: Scene) -> None:
-    """The class of a custom Function, and its ``backward``."""
-    for node in scene.nodes:
-        kind = getattr(node, "_forward_cls", None)
-        if kind is not None and node.name() in scene.message:
-            arguments = list(inspect.signature(kind.forward).parameters)[1:]
-            reason.tell(
-                "It is `{name}.backward`[ in {backward}]; `{name}.forward` takes {arguments}.",
-                name=kind.__name__, backward=line_of(kind.backward), arguments=arguments,
-            )  # fmt: skip
-            return
 
 
 def _deep_copy(reason: Reason, scene: Scene) -> None:
@@ -73,17 +58,6 @@ def _unused(reason: Reason, scene: Scene) -> None:
     reason.cause = "other_object" if others else ""
     said = "Not in the graph: {names}[. Of the same shape, and in it: {others}]."
     reason.tell(said, names=scene.names(missing), others=others)
-
-
-def _awaited(reason: Reason, scene: Scene) -> None:
-    """Which parameters got no gradient, where DDP says their numbers."""
-    numbers = re.search(r"for rank \d+: ([\d ]+)", scene.message)
-    wrapped = [model for _, model in scene.objects(torch.nn.parallel.DistributedDataParallel)]
-    if numbers and len(wrapped) == 1:
-        waiting = [one for one in wrapped[0].module.parameters() if one.requires_grad]
-        missing = scene.names(waiting[int(number)] for number in numbers[1].split())
-        reason.cause = "unused_branch"
-        reason.tell("No gradient came for {names}.", names=missing)
 
 
 def _leaf(reason: Reason, scene: Scene) -> None:
@@ -125,7 +99,6 @@ def _scalar(reason: Reason, scene: Scene) -> None:
 
 
 _LOOKS: dict[str, Callable[[Reason, Scene], None]] = {
-    "function_": _function, "deepcopy_non_leaf": _deep_copy, "unused_in_graph": _unused, "ddp_unused": _awaited,
-    "leaf_in_place": _leaf, "not_a_scalar": _scalar,
+    "deepcopy_non_leaf": _deep_copy, "unused_in_graph": _unused, "leaf_in_place": _leaf, "not_a_scalar": _scalar,
 }  # fmt: skip
-"""What is looked at, by the beginning of the page's key."""
+"""What is looked at, by the page's key."""

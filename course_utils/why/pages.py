@@ -3,10 +3,8 @@
 """
 
 import functools
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from course_utils import catalogue
 from course_utils.base.files import prose, read_toml, require_fields
@@ -21,7 +19,7 @@ class Cause:
     key: str  # its name within the page: "optimizer_step"
     cause: str
     cure: str
-    explained: tuple[str, str]  # as the page's, where it has none of its own
+    explained: tuple[str, ...]  # as the page's, where it has none of its own
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class ErrorPage:
     kind: str  # the name of the error's class, or the warning's: "RuntimeError"
     messages: tuple[str, ...]  # parts of what it says, one of which every release's message has
     title: str  # what happened, in the reader's words
-    explained: tuple[str, str]  # a lesson, or "further/detach" for the notebook that goes on from it, and a heading
+    explained: tuple[str, ...]  # a lesson, or "further/detach" for the notebook that goes on from it, and a heading
     program: str  # complete, of at most ten lines, raises it
     prints: str  # what is raised, "RuntimeError: the whole message", on the release that the course pins
     means: str
@@ -70,12 +68,8 @@ def page_for(message: str) -> ErrorPage | None:
         that of an error before that of a warning, and of two the one that more of the message belongs to.
     """
     said = _squeezed(message)
-    found = [
-        (not page.warns, len(squeezed), page)
-        for page in pages()
-        for squeezed in map(_squeezed, page.messages)
-        if squeezed in said
-    ]
+    parts = ((page, _squeezed(part)) for page in pages() for part in page.messages)
+    found = [(not page.warns, len(part), page) for page, part in parts if part in said]
     return max(found, key=lambda row: row[:2])[2] if found else None
 
 
@@ -88,30 +82,23 @@ def read(path: Path) -> ErrorPage:
     values = read_toml(path)
     needed = {"kind", "messages", "title", "explained", "program", "means", "causes"}
     require_fields(path, "the page", values, needed, {"prints"})
-    explained = _place(values["explained"])
+    for fields in values["causes"]:
+        require_fields(path, f"cause {fields.get('key', '')!r}", fields, {"key", "cause", "cure"}, {"explained"})
     return ErrorPage(
         key=path.stem,
         kind=values["kind"],
         messages=tuple(map(prose, values["messages"])),
         title=prose(values["title"]),
-        explained=explained,
+        explained=tuple(values["explained"]),
         program=values["program"].strip("\n"),
         prints=values.get("prints", "").strip("\n"),
         means=prose(values["means"]),
-        causes=tuple(_cause(path, fields, explained) for fields in values["causes"]),
+        causes=tuple(
+            Cause(one["key"], prose(one["cause"]), prose(one["cure"]), tuple(one.get("explained", values["explained"])))
+            for one in values["causes"]
+        ),
     )
-
-
-def _cause(path: Path, fields: Mapping[str, Any], explained: tuple[str, str]) -> Cause:
-    require_fields(path, f"cause {fields.get('key', '')!r}", fields, {"key", "cause", "cure"}, {"explained"})
-    place = _place(fields["explained"]) if "explained" in fields else explained
-    return Cause(fields["key"], prose(fields["cause"]), prose(fields["cure"]), place)
 
 
 def _squeezed(text: str) -> str:
     return "".join(text.split())
-
-
-def _place(explained: list[str]) -> tuple[str, str]:
-    lesson, heading = explained
-    return lesson, heading

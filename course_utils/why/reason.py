@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from course_utils import catalogue
 from course_utils.base.document import Block, Shown, card, paragraph, rows, typed
@@ -72,8 +72,8 @@ class Reason(Shown):
         while part := re.search(r"\[([^][]*)\]", text):
             whole = all(known[name] for name in re.findall(r"\{(\w+)", part[1]))
             text = text[: part.start()] + part[1] * whole + text[part.end() :]
-        text = text.format(**{name: _Words(value) for name, value in known.items()})
-        self.happened.append(text[:1].upper() + text[1:])
+        text = re.sub(r"\{(\w+)(:at)?\}", lambda name: _in_words(known[name[1]], not name[2]), text)
+        self.happened += [text[:1].upper() + text[1:]] * bool(text)
 
     def point(self, role: str, site: Any) -> None:
         """Adds a line, where it is known and new in this role."""
@@ -129,25 +129,14 @@ def silences() -> Mapping[str, Any]:
     return read_toml(Path(__file__).with_name("silences.toml"))
 
 
-class _Words(NamedTuple):
-    """What a sentence names."""
-
-    value: Any
-
-    def __format__(self, spec: str) -> str:
-        if not isinstance(self.value, list):
-            return _written(self.value, spec) if isinstance(self.value, Site | None) else str(self.value)
-        said = [_written(one, spec) if isinstance(one, Site) else f"`{one}`" for one in self.value]
-        return " and ".join([", ".join(said[:-1]), said[-1]]) if len(said) > 1 else "".join(said)
-
-
-def _written(site: Site | None, spec: str) -> str:
-    """A line in words: ``line 4``; with its file or cell where that is not the main one, and with its source."""
-    if site is None:
-        return "a line that is not yours"
+def _in_words(value: Any, whole: bool) -> str:
+    """A name, a line (with its source, where it is shown whole), or several, in words."""
+    if isinstance(value, list):
+        said = [_in_words(one, whole) if isinstance(one, Site) else f"`{one}`" for one in value]
+        return " and ".join([", ".join(said[:-1])] * (len(said) > 1) + said[-1:])
+    if not isinstance(value, Site):
+        return "a line that is not yours" if value is None else str(value)
     main = getattr(sys.modules.get("__main__"), "__file__", None)
-    shown = str(site)
-    said = f"line {site.line}" + (f" of {os.path.basename(site.file)}" if main and site.file != main else "")
-    if shown.startswith("Cell "):
-        said = f"line {site.line} of {shown.partition(',')[0].replace('Cell', 'cell')}"
-    return said if spec else f"{said}, `{site.source}`"
+    cell = re.match(r"Cell (.*),", str(value))
+    file = f"cell {cell[1]}" if cell else os.path.basename(value.file) if main and value.file != main else ""
+    return f"line {value.line}" + f" of {file}" * bool(file) + f", `{value.source}`" * whole

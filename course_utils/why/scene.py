@@ -19,8 +19,7 @@ from course_utils.graph.steps import is_users_class, local_variables, steps
 from course_utils.graph.storages import storages_of
 from course_utils.holders.roots import users_roots
 from course_utils.holders.search import Path, Root, Search
-from course_utils.why.log import Log
-from course_utils.why.look import leaves_behind, tensors_in
+from course_utils.why.log import Log, leaves_behind, tensors_in
 
 _GIVEN = ("t_outputs", "outputs", "tensors")
 """Variables of torch's frames that hold what backward was called on."""

@@ -17,8 +17,18 @@ from course_utils.base.torch_private import current_autograd_node, current_graph
 from course_utils.base.user_code import NOWHERE, Site, is_user_file, outside, user_site
 from course_utils.graph.report import operation_name
 from course_utils.record.operations import Run
-from course_utils.why.log import Call, Cut, Edited, Log, Memory, NotFinite
-from course_utils.why.look import kind_of_bad, leaves_behind, range_of, tensors_in
+from course_utils.why.log import (
+    Call,
+    Cut,
+    Edited,
+    Log,
+    Memory,
+    NotFinite,
+    kind_of_bad,
+    leaves_behind,
+    range_of,
+    tensors_in,
+)
 
 _OPTIMIZERS = f"{torch.__path__[0]}/optim/"
 
@@ -156,20 +166,16 @@ class _Operation:
 
     def _look(self, result: torch.Tensor, memories: list[Memory]) -> None:
         """Notes an operation that makes a NaN or an infinity."""
-        what, log = kind_of_bad(result), self.log
+        what = kind_of_bad(result)
         asked = any(isinstance(value, float) and math.isinf(value) for value in self.args)
         # Memory that nobody has filled yet may hold anything.
         found = self._bad(what, result) if what and not asked and "empty" not in self.name else None
         for memory in memories:
             memory.bad = found
-        running = log.running[-1] if log.running else None
-        if found is None or running is None or not self.in_backward:
-            return
+        running = self.log.running[-1] if self.log.running and self.in_backward else None
         # Of what is infinite on the way back, that which makes a NaN in the end counts.
-        if running.bad is None or (what == "nan" and running.bad.what == "inf"):
+        if found and running and (running.bad is None or (what == "nan" and running.bad.what == "inf")):
             running.bad = found
-            if log.first_bad is None or log.first_bad.what == "inf":
-                log.first_bad = found
 
     def _bad(self, what: str, result: torch.Tensor) -> NotFinite:
         """What first made a NaN or an infinity that is in the result."""

@@ -20,8 +20,7 @@ from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.steps import local_variables
 from course_utils.record.operations import OperationWatch, Watcher
 from course_utils.record.process import NEW_THREADS, replaced
-from course_utils.why.log import Log, Pass
-from course_utils.why.look import MOST_NODES, leaves_behind, tensors_in
+from course_utils.why.log import MOST_NODES, Log, Pass, leaves_behind, tensors_in
 from course_utils.why.seen import Witness
 
 _latest = [Log()]
@@ -101,7 +100,6 @@ class watch_why:
         )
         if any(root.numel() == 1 for root in roots):
             one.bad = next((bad for root in roots if (bad := log.of(root, "bad"))), None)
-            log.first_bad = log.first_bad or one.bad
         del roots, every, nodes, frame
         log.running.append(one)
         try:
@@ -112,6 +110,8 @@ class watch_why:
         finally:
             log.running.remove(one)
             log.passes.append(one)
+            if log.first_bad is None or (one.bad is not None and log.first_bad.what == "inf"):
+                log.first_bad = one.bad
 
     def _switch(self, switch: Callable, *args: Any, **kwargs: Any) -> Any:
         """Switches recording on or off, and notes who switched it off."""

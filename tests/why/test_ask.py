@@ -81,7 +81,7 @@ def test_nothing_is_changed_and_nothing_of_the_users_runs():
     with torch.no_grad():
         reason = why(error)
         assert not torch.is_grad_enabled()
-    assert reason.cause == "inplace_operation"
+    assert reason.page == "modified_in_place" and "`h` was saved for backward by `tanh`" in str(reason)
     assert run == []
     assert torch.equal(before[0], torch.get_rng_state())
     assert (h._version, w._version, w.grad, len(w._backward_hooks)) == before[1:]
@@ -237,7 +237,7 @@ def test_a_notebook_is_asked_in_the_next_cell_or_runs_the_cell_watched(shell, ca
     shell.run_cell(EDITS, store_history=True)
     assert "An error of autograd: `why()`" in capsys.readouterr().out
     alone = shell.run_cell("%why", store_history=True).result
-    assert alone.cause == "inplace_operation" and "put `%%why` above the cell" in alone.unsure
+    assert alone.page == "modified_in_place" and "put `%%why` above the cell" in alone.unsure
     assert [(role, site.line) for role, site in alone.lines] == [("needed", 4)]
     watched = shell.run_cell(f"%%why\n{EDITS}", store_history=True)
     said = capsys.readouterr().out
