@@ -31,8 +31,7 @@ _USED = {
 def modified(scene: Scene) -> Reason:
     """Which tensor was edited, the line that made it, the line that edited it, and what to write instead."""
     reason, log, (node, tensor) = Reason("modified_in_place"), scene.log, _stale(scene)
-    version = re.search(r"is at version (\d+); expected version (\d+)", scene.message)
-    now, expected = map(int, version.groups()) if version else (0, 0)
+    version = re.search(r"expected version (\d+)", scene.message)
     edits: list[Edited] = []
     if tensor is None:
         reason.tell("A tensor was saved for backward and edited since.")
@@ -43,11 +42,11 @@ def modified(scene: Scene) -> Reason:
             subject=f"`{named[0].name}`" if named else f"A tensor of shape {list(tensor.shape)}", made=made.site,
             op=spoken(made.name), keeper=spoken(node.name()), saved=saved if saved != made.site else None,
         )  # fmt: skip
-        edits = [edit for edit in log.of(tensor, "edits") or () if edit.version > expected]
+        edits = [edit for edit in log.of(tensor, "edits") or () if version and edit.version > int(version[1])]
     if edits and tensor is not None:
         _edited(reason, scene, node, tensor, edits)
     else:
-        reason.tell("Its memory was edited since[, {times} times].", times=now - expected if now - expected > 1 else 0)
+        reason.tell("Its memory was edited since.")
         reason.unsure = f"Which line edited it. {LOOK}"
     reason.tell("{needed:at} is the backward that needed it as it was.", needed=scene.back)
     reason.happened = [" ".join(reason.happened)]
@@ -82,11 +81,7 @@ def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits
         earlier = [one for one in scene.log.passes if one is not last and one.stack == last.stack]
         rounds = [one for one in earlier if node._sequence_nr() < one.at]
         reason.cause = "kept_graph" if rounds else "optimizer_step"
-        parts = _parts(scene, rounds[-1], True) if rounds else {}
-        for site in scene.log.lines(parts)[:2]:
-            reason.point("carried", site)
-        reason.code = _cuts(scene, parts)
-    elif _can_be_inplace(by):
+    elif "inplace" in str(inspect.signature(getattr(torch.nn.functional, by or "len", len))):
         reason.cause = "inplace_activation"
     elif by:
         reason.cure = f"`{by}` writes to what it is given: hand it a copy, `.clone()`."
@@ -96,12 +91,6 @@ def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits
         reason.cure = "Edit it after the backward that needs it, not between the forward pass and that."
     elif len(sites) == 1:
         reason.code = _without_edit(edit.site)
-
-
-def _can_be_inplace(function: str) -> bool:
-    """Whether a function of PyTorch's takes ``inplace=True``."""
-    known = getattr(torch.nn.functional, function, None) if function else None
-    return known is not None and "inplace" in str(inspect.signature(known))
 
 
 def _without_edit(site: Site) -> str:
@@ -145,7 +134,8 @@ def _cause(log: Log, first: Pass, parts: dict[Any, Any], same: bool) -> str:
         return "summed_loss"
     if not same:
         return "shared_part"
-    if any(log.ran_since(site, first.at) for site in log.lines(parts)):
+    since = {call.site for nodes in log.threads for at, call in nodes.items() if at >= first.at}
+    if since & set(log.lines(parts)):
         return "kept_state"
     pieces = any(spoken(border.name()) in _PIECES for border in parts.values())
     return "shared_part" if pieces else "made_outside_loop"

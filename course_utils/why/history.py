@@ -202,7 +202,8 @@ class _Silence:
         if not self.watched:
             self.reason.unsure = f"Whether it was not used, or its history ended on the way. {LOOK}"
             return
-        cuts = [cut for one in self.losses for cut in log.cuts_in(nodes_behind(one), self.tensor)]
+        mine, nodes = log.numbers_of([self.tensor]), (node for one in self.losses for node in nodes_behind(one))
+        cuts = [cut for node in nodes if (cut := log.node(node).entered) is not None and mine & cut.leaves]
         cuts += [cut for one in self.losses if one.grad_fn is None and (cut := log.cut(one)) is not None]
         if cuts:
             _tell_cut(self.reason, cuts[0], f"What comes from `{self.name}`")

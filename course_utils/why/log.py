@@ -22,9 +22,6 @@ from course_utils.record.storages import OLD, Listener, Recorder, Storage
 MOST_NODES = 30_000
 """Of a larger graph, no more is looked at while a program runs."""
 
-_MOST = 200_000
-"""Of the nodes that calls recorded, so many are remembered in each thread; then the older half is forgotten."""
-
 VIEWS = {
     "alias", "copy_", "detach", "diagonal", "expand", "permute", "reshape", "select", "slice", "split",
     "split_with_sizes", "squeeze", "transpose", "unbind", "unsqueeze", "view",
@@ -150,13 +147,6 @@ class Log:
         """The numbers of the memory of some tensors."""
         return frozenset(memory.number for tensor in tensors for memory in self.memory(tensor))
 
-    def record(self, nodes: dict[int, Call], numbers: range, call: Call) -> None:
-        """A call recorded the nodes of some numbers."""
-        nodes.update(dict.fromkeys(numbers, call))
-        if len(nodes) > _MOST:
-            for number in list(nodes)[: _MOST // 2]:
-                del nodes[number]
-
     def node(self, node: Any) -> Call:
         """The call that recorded a node; an empty one where none is known, or several in several threads may have."""
         number = node._sequence_nr() if node is not None else -1
@@ -169,10 +159,6 @@ class Log:
         """The lines that recorded some nodes."""
         return [site for site in dict.fromkeys(self.node(node).site for node in nodes) if site.file]
 
-    def ran_since(self, site: Site, number: int) -> bool:
-        """Whether a line has recorded something since a node had a number."""
-        return any(call.site == site and at >= number for nodes in self.threads for at, call in nodes.items())
-
     def made(self, tensor: torch.Tensor) -> Call:
         """The call that made a tensor's memory."""
         made = (memory for memory in self.memory(tensor) if memory.op is not OLD and memory.born_task < 0)
@@ -184,11 +170,6 @@ class Log:
             return None
         gradients = (memory for memory in self.memory(tensor) if memory.born_task >= 0)
         return self.of(tensor, "cut") or next((Cut("grad", one.site, how="gradient") for one in gradients), None)
-
-    def cuts_in(self, nodes: Iterable[Any], leaf: torch.Tensor) -> list[Cut]:
-        """Where the ways from a leaf to some nodes were cut."""
-        wanted, found = self.numbers_of([leaf]), dict.fromkeys(self.node(node).entered for node in nodes)
-        return [cut for cut in found if cut is not None and wanted & cut.leaves]
 
     def cuts_not_followed(self, leaf: torch.Tensor | None = None) -> list[Site]:
         """The latest cuts of what comes from a leaf, or from any, by which a value may have gone on unseen: through a
@@ -244,19 +225,12 @@ def kind_of_bad(tensor: torch.Tensor) -> str:
 
 
 def range_of(tensor: torch.Tensor) -> str:
-    """The least and the greatest number of a tensor, and how many are not finite, in words."""
+    """The least and the greatest number of a tensor, and whether some are not finite, in words."""
     flat = tensor.detach().flatten()
-    if not flat.numel():
-        return "empty"
-    if not flat.is_floating_point():
-        return f"{flat.min().item()} to {flat.max().item()}"
     finite = flat[flat.isfinite()]
-    kinds = [word for word, some in (("NaN", flat.isnan()), ("inf", flat.isinf())) if some.any()]
-    if not finite.numel():
-        return f"all {' and '.join(kinds)}"
-    more = f", with {' and '.join(kinds)}" if kinds else ""
-    least, most = f"{finite.min().item():.4g}", f"{finite.max().item():.4g}"
-    return f"{least} to {most}{more}" if least != most else f"{least}{more}"
+    said = [f"{finite.min().item():.4g} to {finite.max().item():.4g}"] * bool(finite.numel())
+    said += [word for word, some in (("NaN", flat.isnan()), ("inf", flat.isinf())) if some.any()]
+    return " and ".join(said) or "empty"
 
 
 @functools.lru_cache(maxsize=1024)

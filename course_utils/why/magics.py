@@ -18,8 +18,6 @@ def add_why(ipython: Any) -> None:
     from IPython.core.magic import output_can_be_silenced
     from IPython.display import display
 
-    answered: list[BaseException] = []
-
     def ask(line: str) -> Any:
         return ipython.ev(f"__import__('importlib').import_module('course_utils.why.ask').why({line})")
 
@@ -32,7 +30,6 @@ def add_why(ipython: Any) -> None:
             result = run_as_it_stands(ipython, cell, "%%why")
         error, bad = result.error_in_exec or result.error_before_exec, first_bad(watch.log)
         if error is not None:
-            answered[:] = [error]
             if known_error(error)[1] is not None:
                 display(why(error))
             ipython.showtraceback = lambda *args, **kwargs: vars(ipython).pop("showtraceback")  # it was shown
@@ -41,12 +38,7 @@ def add_why(ipython: Any) -> None:
 
     def hint(result: Any) -> None:
         error = result.error_in_exec
-        if (
-            error is not None
-            and error not in answered
-            and known_error(error)[1]
-            and "%%why" not in result.info.raw_cell
-        ):
+        if error is not None and "%%why" not in result.info.raw_cell and known_error(error)[1] is not None:
             print(_HINT)
 
     ipython.register_magic_function(magic, "line_cell", "why")

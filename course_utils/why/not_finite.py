@@ -1,22 +1,13 @@
 """Why a number is NaN or infinite (``not_finite``): as a watch has seen it, or as the graph still shows it."""
 
 import re
-from collections.abc import Callable
 
 import torch
 
 from course_utils.base.files import prose
-from course_utils.graph.recorded import saved_slots
-from course_utils.why.log import Log, NotFinite, kind_of_bad, leaves_behind, range_of, spoken
-from course_utils.why.reason import FINE, LOOK, UNKNOWN, Reason, silences
+from course_utils.why.log import Log, NotFinite, kind_of_bad, leaves_behind, spoken
+from course_utils.why.reason import LOOK, Reason, silences
 from course_utils.why.scene import Scene
-
-_EDGES: dict[str, tuple[str, Callable[[torch.Tensor], torch.Tensor]]] = {
-    "log": ("self", lambda x: x <= 0),
-    "div": ("other", lambda x: x == 0),
-    "nll_loss": ("total_weight", lambda x: x == 0),
-}
-"""Operations that do not save their result: what they do save, and which numbers in it have none that is finite."""
 
 
 def not_finite(scene: Scene, tensor: torch.Tensor) -> Reason:
@@ -38,23 +29,6 @@ def not_finite(scene: Scene, tensor: torch.Tensor) -> Reason:
     if reason.cause in ("made_forward", "made_backward") and any(spoken(one.name()) == "where" for one in scene.nodes):
         reason.cure = _cure("where")
     reason.happened = [" ".join(reason.happened)]
-    return reason
-
-
-def finite(scene: Scene, loss: torch.Tensor) -> Reason:
-    """A loss that is finite: whether the gradients and the weights behind it are."""
-    name = scene.name(loss) or "the loss"
-    for leaf in scene.leaves:
-        for what, own in (("", leaf), ("the gradient of ", leaf.grad)):
-            if own is not None and kind_of_bad(own):
-                whose = scene.name(leaf) or f"a weight of shape {list(leaf.shape)}"
-                reason = Reason("", UNKNOWN, f"`{name}` is finite, and a weight behind it is not")
-                said = "`{name}` is finite, and {what}`{whose}` is not: `why({whose})` says where that came from."
-                reason.tell(said, name=name, what=what, whose=whose)
-                return reason
-    reason = Reason("", FINE, f"Nothing is seen to be wrong with `{name}`")
-    said = "`{name}` is finite, {numbers}, and so are the weights behind it and their gradients."
-    reason.tell(said, name=name, numbers=range_of(loss))
     return reason
 
 
@@ -114,29 +88,10 @@ def _seen(reason: Reason, found: NotFinite) -> None:
 def _shown(reason: Reason, scene: Scene, tensor: torch.Tensor) -> None:
     """What the graph and the user's variables still show."""
     reason.unsure = f"Which operation made the first; the graph does not show it. {LOOK}"
-    for node in sorted(scene.nodes, key=lambda node: node._sequence_nr()):
-        slots = [slot for slot in saved_slots(node, tells_freed=False) if not slot.packed]
-        saved = {slot.name: slot.value.detach() for slot in slots if isinstance(slot.value, torch.Tensor)}
-        given = [value for slot, value in saved.items() if slot != "result" and kind_of_bad(value) == "nan"]
-        if given:
-            data = [one.name for value in given for one in scene.names_on(value) if not one.tensor.requires_grad]
-            reason.cause = "in_the_data" if data else ""
-            reason.tell("[The data is so: {data}.]", data=data)
-            break
-        op = spoken(node.name())
-        slot, tells = _EDGES.get(op, ("", torch.isnan))
-        if ("result" in saved and kind_of_bad(saved["result"])) or (slot in saved and bool(tells(saved[slot]).any())):
-            reason.cause, reason.cure = "made_forward", _cure(op)
-            numbers = range_of(saved[slot]) if slot in saved else ""
-            reason.tell(
-                "The first operation that can have made it is `{op}`[, given {numbers}].", op=op, numbers=numbers
-            )
-            reason.unsure = f"Which line that is. {LOOK}"
-            break
+    plain = [one.name for one in scene.named if not one.tensor.requires_grad and kind_of_bad(one.tensor) == "nan"]
     weights = scene.names(leaf for leaf in scene.leaves if leaf is not tensor and kind_of_bad(leaf))
-    if weights and not reason.cause:
-        reason.cause = "in_the_weights"
-        reason.tell("So are {weights} already.", weights=weights)
+    reason.cause = "in_the_weights" if weights else ""
+    reason.tell("[So are {weights} already. ][Of your data, {plain} hold NaN.]", weights=weights, plain=plain)
 
 
 def _cure(op: str) -> str:

@@ -30,6 +30,9 @@ from course_utils.why.log import (
     tensors_in,
 )
 
+_MOST = 200_000
+"""Of the nodes that calls recorded, so many are remembered in each thread; then the older half is forgotten."""
+
 _OPTIMIZERS = f"{torch.__path__[0]}/optim/"
 
 
@@ -91,7 +94,9 @@ class _Operation:
         forward = not self.in_backward
         entered = self._entered() if forward and not self.steps else None
         if recorded and forward:
-            self.log.record(nodes, recorded, Call(self.name, self.site, entered))
+            nodes.update(dict.fromkeys(recorded, Call(self.name, self.site, entered)))
+            for number in list(nodes)[: _MOST // 2] if len(nodes) > _MOST else ():
+                del nodes[number]
         self._edit()
         if self.name == "_local_scalar_dense" and self.tensors[0].requires_grad and forward:
             self._cut("number", self.tensors[0])
