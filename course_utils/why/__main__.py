@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from course_utils.base.scripts import asked_for, exit_code, print_error
 from course_utils.why.ask import why
-from course_utils.why.not_finite import first_bad
+from course_utils.why.backward import first_bad
 from course_utils.why.watch import watch_why
 
 

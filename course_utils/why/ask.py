@@ -11,12 +11,10 @@ from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
 from course_utils.graph.references import probing_alone
 from course_utils.source.statements import statement_at
-from course_utils.why.backward import modified, second
+from course_utils.why.backward import modified, nan_in_backward, not_finite, second
 from course_utils.why.history import no_history, silence
 from course_utils.why.log import Log, kind_of_bad, tensors_in
-from course_utils.why.not_finite import nan_in_backward, not_finite
-from course_utils.why.pages import ErrorPage, page_for
-from course_utils.why.reason import FINE, UNKNOWN, Reason
+from course_utils.why.pages import FINE, UNKNOWN, ErrorPage, Reason, page_for
 from course_utils.why.scene import HELD, Scene
 from course_utils.why.watch import latest_log
 

@@ -3,7 +3,6 @@ raised (``silence``).
 """
 
 import functools
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,7 +12,7 @@ from course_utils.base.text import describe
 from course_utils.base.user_code import Site
 from course_utils.graph.recorded import nodes_behind, saved_slots
 from course_utils.why.log import Cut, leaves_behind, spoken
-from course_utils.why.reason import FINE, LOOK, UNKNOWN, Reason, silences
+from course_utils.why.pages import FINE, LOOK, UNKNOWN, Reason, silences
 from course_utils.why.scene import HELD, Scene
 
 _CUTS = {
@@ -27,12 +26,6 @@ _CUTS = {
     "mode": ("no_grad_mode", "recording was switched off"),
 }
 """The cause for each way to end a history, and what it does."""
-
-_FLAT = {
-    "zero_derivative": ({"round", "sign", "floor", "ceil", "trunc"}, "whose derivative is zero everywhere"),
-    "dead_unit": ({"relu", "relu6", "hardtanh"}, "which gives zero, and a derivative of zero, for all below"),
-}
-"""Operations through which no gradient comes, by the cause, and why."""
 
 _UNSEEN = "What Python and NumPy do with numbers and arrays is not seen."
 
@@ -172,9 +165,6 @@ class _Silence:
         """Whether a gradient can arrive, has arrived, and is still there."""
         loss, mine = self.reached, self.tensor
         slots = [slot for node in nodes_behind(loss) for slot in saved_slots(node)] if loss is not None else []
-        cleared, at = self.log.of(mine, "cleared") or (math.inf, None)
-        stepped, step = self.log.of(mine, "stepped") or (0, None)
-        late = step if cleared < stepped else None
         if loss is None and self.passed is None:
             self._unreached()
         elif self.passed is None and not any(slot.freed for slot in slots):
@@ -184,14 +174,14 @@ class _Silence:
         elif not mine.is_leaf:
             said = "`{name}`[, made in {made},] was asked to keep its gradient after backward, or it was cleared since."
             self._say("not_a_leaf", said, made=self.made)
-        elif (self.passed.began < stepped < cleared) if step and self.passed is not None else self._has_moved():
-            said = "`.grad` is None since it was cleared[ in {cleared}]; a step before that used it."
-            self._say(FINE, said, cleared=at)
+        elif self._has_moved():
+            self._say(FINE, "`.grad` is None since it was cleared; before, steps used it.")
         else:
-            said = "A gradient came to `{name}`[ in {backward}], and was cleared since[ in {cleared}][, before {step}]."
-            self._say("cleared", said, backward=self.back, cleared=at, step=late)
-            if late:
-                self.reason.cure = "Clear it after the step, or before `backward()`: the step finds no gradient."
+            step = self.log.of(mine, "stepped")
+            said = "A gradient came to `{name}`[ in {backward}], and was cleared since[: {step}, found none]."
+            self._say("cleared", said, backward=self.back, step=step)
+            if step is not None:
+                self.reason.cure = "Clear it after the step, or before `backward()`."
 
     def _unreached(self) -> None:
         """No loss leads to it."""
@@ -218,22 +208,14 @@ class _Silence:
         if self.gradient is None or bool((self.gradient.detach() != 0).any()):
             return
         edits = self.log.of(self.gradient, "edits") or ()
-        nodes = list(nodes_behind(self.reached)) if self.reached is not None else []
-        flat = [(cause, node) for cause, (ops, _) in _FLAT.items() for node in nodes if spoken(node.name()) in ops]
         zero = "The gradient of `{name}` is zero"
-        if self.tensor._backward_hooks:
-            self._say("zero_hook", zero + ", and a hook on it has the last word.")
-        elif edits and edits[-1].name in ("zero_", "fill_"):
+        if edits and edits[-1].name in ("zero_", "fill_"):
             used = "before that, it was used" if self._has_moved() else ""
             said = zero + " since it was cleared in {cleared}[; {used}]."
             self._say(FINE if used else "cleared", said, cleared=edits[-1].site, used=used)
         elif self.gradient._version and not edits:
             self._say("cleared", zero + ", and its memory was written to since it arrived, as `w.grad.zero_()` does.")
             self.reason.unsure = f"Which line wrote to it. {LOOK}"
-        elif flat:
-            cause, node = flat[0]
-            said = zero + ": it comes through `{op}`[ in {zero}], {why}."
-            self._say(cause, said, op=spoken(node.name()), zero=self.log.node(node).site, why=_FLAT[cause][1])
         else:
             self._say("zero_gradient", zero + ", though it arrived.")
 

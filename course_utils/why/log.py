@@ -85,7 +85,6 @@ class Pass:
     """One backward pass."""
 
     stack: tuple[Site, ...]  # the user's lines that were running, innermost first
-    began: float
     at: int  # the number that the next node would have got
     roots: frozenset[int]  # the numbers of the nodes that it began at
     nodes: frozenset[tuple[str, int]]  # those that it went through, by name and number
@@ -111,8 +110,7 @@ class Memory(Storage):
     cut: Cut | None = None  # where the history ended of what is in it, or of what that was computed from
     bad: NotFinite | None = None  # what first made one that is in it
     recorded: bool = False  # what is in it has a history
-    stepped: tuple[float, Site] | None = None  # when and where an optimizer that has it last stepped
-    cleared: tuple[float, Site] | None = None  # likewise, when gradients were last cleared
+    stepped: Site | None = None  # where an optimizer that has it last stepped
 
 
 class Log:
@@ -228,7 +226,7 @@ def range_of(tensor: torch.Tensor) -> str:
     """The least and the greatest number of a tensor, and whether some are not finite, in words."""
     flat = tensor.detach().flatten()
     finite = flat[flat.isfinite()]
-    said = [f"{finite.min().item():.4g} to {finite.max().item():.4g}"] * bool(finite.numel())
+    said = [f"{finite.min().item():.4g} to {finite.max().item():.4g}"] if finite.numel() else []
     said += [word for word, some in (("NaN", flat.isnan()), ("inf", flat.isinf())) if some.any()]
     return " and ".join(said) or "empty"
 

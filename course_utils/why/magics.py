@@ -3,7 +3,7 @@
 from typing import Any
 
 from course_utils.why.ask import known_error, why
-from course_utils.why.not_finite import first_bad
+from course_utils.why.backward import first_bad
 from course_utils.why.watch import watch_why
 
 _HINT = "An error of autograd: `why()` in the next cell says more; with `%%why` above this one, it names the lines too."

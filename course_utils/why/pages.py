@@ -1,15 +1,32 @@
 """The index of errors: what PyTorch's errors and warnings mean, what causes them, and what helps (``pages``,
-``page_for``). Each is a text file in ``errors/``.
+``page_for``), each a text file in ``errors/``. And what ``why`` answers with it (``Reason``): a card in a notebook, text
+elsewhere.
 """
 
 import functools
-from dataclasses import dataclass
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from course_utils import catalogue
+from course_utils.base.document import Block, Shown, card, paragraph, rows, typed
 from course_utils.base.files import prose, read_toml, require_fields
+from course_utils.base.markup import BLUE, GREEN, ORANGE
+from course_utils.base.user_code import NOWHERE, Site
 
 ERRORS = Path(__file__).with_name("errors")
+
+FINE, UNKNOWN = "nothing_wrong", "unknown"
+"""The causes where nothing is wrong, and where it could not be found out."""
+
+LOOK = "To see the line, put `%%why` above the cell and run it again; a script, with `autograd-control why script.py`."
+
+_told: set[str] = set()
+"""What it was explained of why the engine cares: it is said once."""
 
 
 @dataclass(frozen=True)
@@ -102,3 +119,120 @@ def read(path: Path) -> ErrorPage:
 
 def _squeezed(text: str) -> str:
     return "".join(text.split())
+
+
+@dataclass(eq=False, repr=False)
+class Reason(Shown):
+    """Why an error was raised, a gradient is missing, or a number is not finite.
+
+    Attributes:
+        page: the page's key in the index of errors; "" for a silence.
+        cause: the cause's key in that page; for a silence a word for it, ``FINE`` where nothing is wrong, ``UNKNOWN``
+            where it was not seen.
+        title: what it is about, in a few words.
+        happened: what happened, with the user's names and lines; a sentence or more each.
+        lines: the user's lines that matter: what each did ("edited"), and where it is.
+        cure: the smallest change that mends it.
+        code: that change as a line of the user's code; "" where it is none.
+        unsure: what could not be known, and how to find out.
+        means: why the engine cares.
+        explained: where the course explains it: a lesson's name and one of its headings.
+        again: ``means`` was shown before, and is left out of the card.
+    """
+
+    page: str
+    cause: str = ""
+    title: str = ""
+    happened: list[str] = field(default_factory=list)
+    lines: list[tuple[str, Site]] = field(default_factory=list)
+    cure: str = ""
+    code: str = ""
+    unsure: str = ""
+    means: str = ""
+    explained: tuple[str, ...] = ()
+    again: bool = False
+
+    def tell(self, text: str, **known: Any) -> None:
+        """Adds what happened, and points at the lines that it names.
+
+        Args:
+            text: with ``{made}`` for a line of the user's and its source, or ``{made:at}`` for its number alone, which
+                is pointed at in the role of that name; ``{names}`` for a list of names, ``{op}`` for anything else.
+                A part in brackets is left out where something that it names is not known.
+            known: what the names stand for; of lists, four are named.
+        """
+        for role, value in known.items():
+            known[role] = value[:4] if isinstance(value, list) else None if value == NOWHERE else value
+            for one in known[role] if isinstance(value, list) else [value]:
+                self.point(role.replace("_", " "), one)
+        while part := re.search(r"\[([^][]*)\]", text):
+            whole = all(known[name] for name in re.findall(r"\{(\w+)", part[1]))
+            text = text[: part.start()] + part[1] * whole + text[part.end() :]
+        text = re.sub(r"\{(\w+)(:at)?\}", lambda name: _in_words(known[name[1]], not name[2]), text)
+        self.happened += [text[:1].upper() + text[1:]] * bool(text)
+
+    def point(self, role: str, site: Any) -> None:
+        """Adds a line, where it is known and new in this role."""
+        if isinstance(site, Site) and site.file and (role, site) not in self.lines:
+            self.lines.append((role, site))
+
+    def done(self, age: str = "") -> "Reason":
+        """Itself, with the texts of its page, or of ``silences.toml`` where it has none.
+
+        Args:
+            age: how old what was seen is; "" where that need not be said.
+        """
+        page = next((page for page in pages() if page.key == self.page), None)
+        if page is not None:
+            self.title, self.means, self.explained = page.title, page.means, page.explained
+            known = next((one for one in page.causes if one.key == self.cause), None)
+            if known is not None:
+                self.cure, self.explained = self.cure or known.cure, known.explained
+            elif not self.cause and not self.cure and not self.unsure:
+                self.happened += [f"Perhaps: {one.cause} {one.cure}" for one in page.causes[:3]]
+        elif texts := silences().get(self.cause):
+            self.means, self.cure = prose(texts.get("means", "")), self.cure or prose(texts.get("cure", ""))
+            self.explained = tuple(texts["explained"])
+        self.happened = self.happened or [self.title]
+        if age and self.lines:
+            self.tell("The lines are as a watch has seen them that ended {age} ago.", age=age)
+        self.again = (self.page or self.cause) in _told
+        _told.add(self.page or self.cause)
+        self.cause = self.cause or UNKNOWN
+        return self
+
+    def card(self) -> Block:
+        """Both forms, made now."""
+        blocks = [paragraph(text) for text in self.happened]
+        blocks += [rows([(role, f"{site}  {site.source}".rstrip()) for role, site in self.lines])] * bool(self.lines)
+        blocks += [paragraph(self.unsure, "Not known")] * bool(self.unsure)
+        blocks += [paragraph(self.means, "Why")] * (bool(self.means) and not self.again)
+        blocks += [paragraph(self.cure, "Do this")] * bool(self.cure)
+        blocks += [typed(self.code, "As a line of yours")] * bool(self.code)
+        if self.explained:
+            lesson, heading = self.explained
+            blocks.append(paragraph("The course on it: ", link=(catalogue.notebook(lesson), heading)))
+        return card(self.title, blocks, {FINE: GREEN, UNKNOWN: BLUE}.get(self.cause, ORANGE))
+
+    def line(self, role: str) -> int:
+        """The number of the first line with a role; 0 where there is none."""
+        return next((site.line for said, site in self.lines if said == role), 0)
+
+
+@functools.cache
+def silences() -> Mapping[str, Any]:
+    """The texts of ``silences.toml``."""
+    return read_toml(Path(__file__).with_name("silences.toml"))
+
+
+def _in_words(value: Any, whole: bool) -> str:
+    """A name, a line (with its source, where it is shown whole), or several, in words."""
+    if isinstance(value, list):
+        said = [_in_words(one, whole) if isinstance(one, Site) else f"`{one}`" for one in value]
+        return " and ".join([", ".join(said[:-1])] * (len(said) > 1) + said[-1:])
+    if not isinstance(value, Site):
+        return "a line that is not yours" if value is None else str(value)
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    cell = re.match(r"Cell (.*),", str(value))
+    file = f"cell {cell[1]}" if cell else os.path.basename(value.file) if main and value.file != main else ""
+    return f"line {value.line}" + f" of {file}" * bool(file) + f", `{value.source}`" * whole

@@ -6,7 +6,7 @@ import itertools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from traceback import walk_stack
 from types import FrameType, TracebackType
 from typing import Any
@@ -91,7 +91,6 @@ class watch_why:
         nodes = (node for node in itertools.islice(every, MOST_NODES) if not hasattr(node, "variable"))
         one = Pass(
             stack=tuple(user_site(one) for one, _ in walk_stack(frame) if is_user_file(one.f_code.co_filename)),
-            began=time.monotonic(),
             at=sequence_number(),
             roots=frozenset(root.grad_fn._sequence_nr() for root in roots if root.grad_fn is not None),
             nodes=frozenset((node.name(), node._sequence_nr()) for node in nodes),
@@ -121,24 +120,12 @@ class watch_why:
             self.log.switches[threading.get_ident()] = _who(sys._getframe(1))
         return done
 
-    def _clear(self, clear: Callable, owner: Any, *args: Any, **kwargs: Any) -> Any:
-        """Lets an optimizer or a module clear gradients, and notes where."""
-        weights = _weights(owner) if isinstance(owner, torch.optim.Optimizer) else owner.parameters()
-        self._note("cleared", weights)
-        return clear(owner, *args, **kwargs)
-
     def _step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Notes where an optimizer steps."""
-        self._note("stepped", _weights(optimizer))
-
-    def _note(self, what: str, weights: Iterable[torch.Tensor]) -> None:
-        done = time.monotonic(), user_site(sys._getframe(2))
+        site = user_site(sys._getframe(1))
+        weights = (weight for group in optimizer.param_groups for weight in group["params"])
         for memory in itertools.chain.from_iterable(map(self.log.memory, weights)):
-            setattr(memory, what, done)
-
-
-def _weights(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
-    return (weight for group in optimizer.param_groups for weight in group["params"])
+            memory.stepped = site
 
 
 def _who(frame: FrameType | None) -> Site:
@@ -168,7 +155,6 @@ _TOLD = [
     for owner, name, told in (
         (torch.autograd, "backward", "_pass"), (torch.autograd, "grad", "_pass"),
         (torch.set_grad_enabled, "__init__", "_switch"), (torch.inference_mode, "__enter__", "_switch"),
-        (torch.optim.Optimizer, "zero_grad", "_clear"), (torch.nn.Module, "zero_grad", "_clear"),
     )
 ]  # fmt: skip
 """What is called through a watch: a function, and the watch's method that calls it."""

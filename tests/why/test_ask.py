@@ -15,8 +15,7 @@ import torch
 from course_utils import load_ipython_extension, watch_why, why
 from course_utils.base import user_code
 from course_utils.base.user_code import call_it_the_users
-from course_utils.why.pages import pages
-from course_utils.why.reason import UNKNOWN
+from course_utils.why.pages import UNKNOWN, pages
 from course_utils.why.watch import forget
 
 ROOT = Path(__file__).resolve().parents[2]
