@@ -12,7 +12,7 @@ from course_utils.base.text import describe, message_of
 from course_utils.graph.references import probing_alone
 from course_utils.source.statements import statement_at
 from course_utils.why.backward import modified, nan_in_backward, not_finite, second
-from course_utils.why.history import no_history, silence
+from course_utils.why.history import Silence, no_history
 from course_utils.why.log import Log, kind_of_bad, tensors_in
 from course_utils.why.pages import FINE, UNKNOWN, ErrorPage, Reason, page_for
 from course_utils.why.scene import HELD, Scene
@@ -83,7 +83,7 @@ def _of_tensor(scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) ->
         if kind_of_bad(one) or (one.is_leaf and one.grad is not None and kind_of_bad(one.grad)):
             return not_finite(scene, one)
     if not is_loss:
-        return silence(scene, tensor, loss)
+        return Silence(scene, tensor, loss).answer()
     reason = Reason("", FINE, "Nothing is seen to be wrong with the loss")
     said = "`{name}` is finite, {number}, and so are the weights behind it and their gradients."
     reason.tell(said, name=scene.name(tensor) or "loss", number=f"{tensor.item():.4g}")
@@ -156,7 +156,7 @@ def _unused(reason: Reason, scene: Scene) -> None:
     alike = [one for one in scene.leaves if any(one.shape == other.shape for other in missing)]
     others = scene.names(alike)
     reason.cause = "other_object" if others else ""
-    said = "Not in the graph: {names}[. Of the same shape, and in it: {others}]."
+    said = "[Not in the graph: {names}. ][Of the same shape, and in it: {others}.]"
     reason.tell(said, names=scene.names(missing), others=others)
 
 
@@ -179,7 +179,9 @@ def _leaf(reason: Reason, scene: Scene) -> None:
 
 def _scalar(reason: Reason, scene: Scene) -> None:
     """Which tensor has more than one number, and the line that left it so."""
-    root = next(one for one in scene.roots if one.numel() != 1)
+    root = next((one for one in scene.roots if one.numel() != 1), None)
+    if root is None:
+        return
     reason.cause = "forgotten_mean"
     reason.tell(
         "{subject}, {told},[ made in {made},] has more than one number. {needed:at} calls backward on it.",
@@ -194,8 +196,6 @@ def _scalar(reason: Reason, scene: Scene) -> None:
     if layers := [name for name, module in modules if getattr(module, "reduction", "") == "none"]:
         reason.cause = "unreduced_loss"
         reason.tell('{layers} has `reduction="none"`: a loss for each sample.', layers=layers)
-    if any(isinstance(module, torch.nn.DataParallel) for _, module in modules):
-        reason.cause = "data_parallel"
 
 
 _LOOKS: dict[str, Callable[[Reason, Scene], None]] = {

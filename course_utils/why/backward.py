@@ -34,9 +34,7 @@ def modified(scene: Scene) -> Reason:
     reason, log, (node, tensor) = Reason("modified_in_place"), scene.log, _stale(scene)
     version = re.search(r"expected version (\d+)", scene.message)
     edits: list[Edited] = []
-    if tensor is None:
-        reason.tell("A tensor was saved for backward and edited since.")
-    else:
+    if tensor is not None:
         named, made, saved = scene.names_on(tensor), log.made(tensor), log.node(node).site
         reason.tell(
             "{subject}[, made by `{op}` in {made:at},] was saved for backward by `{keeper}`[ in {saved:at}].",
@@ -44,10 +42,12 @@ def modified(scene: Scene) -> Reason:
             op=spoken(made.name), keeper=spoken(node.name()), saved=saved if saved != made.site else None,
         )  # fmt: skip
         edits = [edit for edit in log.of(tensor, "edits") or () if version and edit.version > int(version[1])]
+    else:
+        reason.tell("A tensor was saved for backward.")
     if edits and tensor is not None:
         _edited(reason, scene, node, tensor, edits)
     else:
-        reason.tell("Its memory was edited since.")
+        reason.tell("It was edited since.")
         reason.unsure = f"Which line edited it. {LOOK}"
     reason.tell("{needed:at} is the backward that needed it as it was.", needed=scene.back)
     reason.happened = [" ".join(reason.happened)]
@@ -80,8 +80,8 @@ def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits
     reason.cause = "inplace_operation"
     if edit.steps and last is not None:
         earlier = [one for one in scene.log.passes if one is not last and one.stack == last.stack]
-        rounds = [one for one in earlier if node._sequence_nr() < one.at]
-        reason.cause = "kept_graph" if rounds else "optimizer_step"
+        a_round_before = any(node._sequence_nr() < one.at for one in earlier)
+        reason.cause = "kept_graph" if a_round_before else "optimizer_step"
     elif "inplace" in str(inspect.signature(getattr(torch.nn.functional, by or "len", len))):
         reason.cause = "inplace_activation"
     elif by:
@@ -193,7 +193,7 @@ def not_finite(scene: Scene, tensor: torch.Tensor) -> Reason:
     reason = Reason("", title=f"Why {whose} is not finite")
     reason.tell("{whose} is {kind}.", whose=whose, kind="NaN" if kind_of_bad(shown) == "nan" else "infinite")
     found = log.of(shown, "bad")
-    if found is None or found.edited.file:
+    if found is None or found.given == "weights":
         # A weight is so because a gradient was: of the passes that led to it, or to what the loss comes from.
         numbers = log.numbers_of(leaves_behind(tensor))
         found = next((one.bad for one in log.passes if one.bad is not None and numbers & one.leaves), found)
@@ -241,13 +241,9 @@ def _seen(reason: Reason, found: NotFinite) -> None:
     while first.before is not None:
         first = first.before
     op = spoken(first.name)
-    if first.given and first.edited.file:
-        reason.cause = "in_the_weights"
-        said = "A weight was so before it was used in {used}: it was last edited in {made}."
-        reason.tell(said, used=first.site, made=first.edited)
-    elif first.given:
-        reason.cause = "in_the_data"
-        reason.tell("The data is so: it came in[ in {used}].", used=first.site)
+    if first.given:
+        reason.cause = f"in_the_{first.given}"
+        reason.tell("The {given} were so before they were used[ in {used}].", given=first.given, used=first.site)
     else:
         reason.cause = "made_backward" if first.backward else "made_forward"
         reason.tell(

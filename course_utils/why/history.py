@@ -1,5 +1,5 @@
 """Why a loss has no history (``no_history``); and why a tensor has no gradient, or does not move, though no error was
-raised (``silence``).
+raised (``Silence``).
 """
 
 import functools
@@ -67,10 +67,7 @@ def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str,
     frozen = [name for name, ones in modules if ones and not any(one.requires_grad for one in ones)]
     named = [one for one in scene.named if one.tensor is not root]
     watched = root is not None and bool(scene.log.memory(root))
-    if root is not None and not root.is_floating_point() and not root.is_complex():
-        reason.cause = "not_differentiable"
-        reason.tell("{subject} is {told}: it holds no decimals.", subject=subject, told=describe(root))
-    elif named and not any(one.tensor.requires_grad for one in named):
+    if named and not any(one.tensor.requires_grad for one in named):
         reason.cause = "frozen" if frozen else "not_flagged"
         reason.tell(
             "{subject} has no history: [every parameter of {frozen} has `requires_grad=False`, and ]nothing at hand"
@@ -88,17 +85,12 @@ def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str,
             _tell_places(reason, places)
 
 
-def silence(scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
-    """Why a tensor has no gradient, or does not move.
+class Silence:
+    """Why a tensor has no gradient, or does not move: asks one question after the other.
 
     Args:
         loss: what its gradient was expected of; None where any will do.
     """
-    return _Silence(scene, tensor, loss).answer()
-
-
-class _Silence:
-    """Asks one question after the other; the answer is the first that has one."""
 
     def __init__(self, scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) -> None:
         self.scene, self.log, self.tensor, self.loss = scene, scene.log, tensor, loss
@@ -109,6 +101,7 @@ class _Silence:
         self.reason = Reason("")
 
     def answer(self) -> Reason:
+        """What the first question says that has an answer."""
         reason, what = self.reason, "gets no gradient" if self.gradient is None else "does not move"
         for question in (self._flag, self._arrived if self.gradient is None else self._zero, self._moves):
             if not reason.cause:

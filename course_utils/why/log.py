@@ -75,9 +75,8 @@ class NotFinite(Call):
     what: str = ""  # "nan" or "inf"
     inputs: tuple[str, ...] = ()  # the ranges of what it was given, in words
     backward: bool = False
-    given: bool = False  # what it was given had one already: the data or, where ``edited`` says so, a weight
+    given: str = ""  # what it was given had one already: "data" or "weights"
     before: "NotFinite | None" = None  # what made the infinity that became a NaN here
-    edited: Site = NOWHERE
 
 
 @dataclass(eq=False)
@@ -147,10 +146,9 @@ class Log:
 
     def node(self, node: Any) -> Call:
         """The call that recorded a node; an empty one where none is known, or several in several threads may have."""
-        number = node._sequence_nr() if node is not None else -1
+        number, name = (node._sequence_nr(), spoken(node.name())) if node is not None else (-1, "")
         found = [nodes[number] for nodes in self.threads if number in nodes]
-        if len(found) > 1:
-            found = [call for call in found if _fits(call.name, operation_name(node.name()))]
+        found = [call for call in found if len(found) == 1 or spoken(call.name) == name]
         return found[0] if len({call.site for call in found}) == 1 else Call()
 
     def lines(self, nodes: Iterable[Any]) -> list[Site]:
@@ -187,12 +185,6 @@ class Log:
         """The latest backward pass that led to a leaf."""
         numbers = self.numbers_of([tensor])
         return next((one for one in reversed(self.passes) if numbers & one.leaves and not one.failed), None)
-
-
-def _fits(op: str, node: str) -> bool:
-    """Whether a node may be an operation's, whose name may end in a word more."""
-    first, second = (re.sub(r"[\W_]", "", name).lower() for name in (op, node))
-    return first.startswith(second) or second.startswith(first)
 
 
 def tensors_in(values: Any) -> Iterator[torch.Tensor]:

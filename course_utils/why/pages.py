@@ -1,6 +1,6 @@
 """The index of errors: what PyTorch's errors and warnings mean, what causes them, and what helps (``pages``,
-``page_for``), each a text file in ``errors/``. And what ``why`` answers with it (``Reason``): a card in a notebook, text
-elsewhere.
+``page_for``), each a text file in ``errors/``. And what ``why`` answers with it (``Reason``): a card in a notebook,
+text elsewhere.
 """
 
 import functools
@@ -101,20 +101,15 @@ def read(path: Path) -> ErrorPage:
     require_fields(path, "the page", values, needed, {"prints"})
     for fields in values["causes"]:
         require_fields(path, f"cause {fields.get('key', '')!r}", fields, {"key", "cause", "cure"}, {"explained"})
+    causes = [
+        Cause(one["key"], prose(one["cause"]), prose(one["cure"]), tuple(one.get("explained", values["explained"])))
+        for one in values["causes"]
+    ]
     return ErrorPage(
-        key=path.stem,
-        kind=values["kind"],
-        messages=tuple(map(prose, values["messages"])),
-        title=prose(values["title"]),
-        explained=tuple(values["explained"]),
-        program=values["program"].strip("\n"),
-        prints=values.get("prints", "").strip("\n"),
-        means=prose(values["means"]),
-        causes=tuple(
-            Cause(one["key"], prose(one["cause"]), prose(one["cure"]), tuple(one.get("explained", values["explained"])))
-            for one in values["causes"]
-        ),
-    )
+        path.stem, values["kind"], tuple(map(prose, values["messages"])), prose(values["title"]),
+        tuple(values["explained"]), values["program"].strip("\n"), values.get("prints", "").strip("\n"),
+        prose(values["means"]), tuple(causes),
+    )  # fmt: skip
 
 
 def _squeezed(text: str) -> str:

@@ -17,18 +17,7 @@ from course_utils.base.torch_private import current_autograd_node, current_graph
 from course_utils.base.user_code import NOWHERE, Site, is_user_file, outside, user_site
 from course_utils.graph.report import operation_name
 from course_utils.record.operations import Run
-from course_utils.why.log import (
-    Call,
-    Cut,
-    Edited,
-    Log,
-    Memory,
-    NotFinite,
-    kind_of_bad,
-    leaves_behind,
-    range_of,
-    tensors_in,
-)
+from course_utils.why.log import Call, Cut, Edited, Log, NotFinite, kind_of_bad, leaves_behind, range_of, tensors_in
 
 _MOST = 200_000
 """Of the nodes that calls recorded, so many are remembered in each thread; then the older half is forgotten."""
@@ -112,7 +101,7 @@ class _Operation:
                 for memory in memories if cut is not None else ():
                     memory.cut = cut
             if not self.views and floats:
-                self._look(result, memories)
+                self._look(result)
 
     def _entered(self) -> Cut | None:
         """Where the history of something had ended that it is given."""
@@ -130,22 +119,16 @@ class _Operation:
 
     def _edit(self) -> None:
         """Notes what was written to, by an optimizer or not."""
-        for at in self.writes:
-            for tensor in tensors_in(self.args[at : at + 1]):
-                # The version is counted above this, and afterwards.
-                version = 0 if tensor.is_inference() else tensor._version + 1
-                edit = Edited(
-                    self.name, self.site, version=version, by=self._by(), steps=self.steps, view=tensor._is_view()
-                )
-                for memory in self.log.memory(tensor):
-                    edits = (*memory.edits, edit)
-                    memory.edits = edits if len(edits) <= 24 else (*edits[:4], *edits[14:])
-
-    def _by(self) -> str:
-        """The library's function that runs it for the user's line; "" where the line itself does."""
-        codes = (frame.f_code for frame, _ in walk_stack(self.frame))
+        codes = [frame.f_code for frame, _ in walk_stack(self.frame)] if self.writes else []
+        steps = any(code.co_filename.startswith(_OPTIMIZERS) for code in codes)  # also of the user's own class
         inside = itertools.takewhile(lambda code: not is_user_file(code.co_filename), codes)
-        return next((code.co_qualname for code in inside if not code.co_name.startswith("_")), "")
+        by = next((code.co_qualname for code in inside if not code.co_name.startswith("_")), "")
+        for tensor in tensors_in([self.args[at] for at in self.writes if at < len(self.args)]):
+            # The version is counted above this, and afterwards.
+            version = 0 if tensor.is_inference() else tensor._version + 1
+            edit = Edited(self.name, self.site, version=version, by=by, steps=steps, view=tensor._is_view())
+            for memory in self.log.memory(tensor):
+                memory.edits = (*memory.edits, edit)[-24:]
 
     def _ended(self, floats: bool) -> Cut | None:
         """Where something with a history went in and nothing was recorded, the history ended."""
@@ -158,24 +141,23 @@ class _Operation:
         known = self.log.cut_at.pop((self.site, how), None)
         if known is None:
             leaves = self.log.numbers_of(leaves_behind(tensor) if tensor is not None else ())
-            switch = self.log.switches.get(threading.get_ident(), NOWHERE) if how == "mode" else NOWHERE
-            known = Cut(self.name, self.site, how=how, leaves=leaves, switch=switch)
-            checkpoints = (
-                one for one, _ in walk_stack(self.frame) if one.f_code is CheckpointFunction.forward.__code__
-            )
-            if how == "mode" and (checkpoint := next(checkpoints, None)):
-                known = replace(known, how="reentrant", site=user_site(checkpoint), switch=NOWHERE)
+            known = Cut(self.name, self.site, how=how, leaves=leaves)
+            if how == "mode":
+                frames = (frame for frame, _ in walk_stack(self.frame))
+                inside = [user_site(one) for one in frames if one.f_code is CheckpointFunction.forward.__code__]
+                switch = replace(known, switch=self.log.switches.get(threading.get_ident(), NOWHERE))
+                known = replace(known, how="reentrant", site=inside[0]) if inside else switch
         node = tensor.grad_fn if tensor is not None else None
         known = self.log.cut_at[self.site, how] = replace(known, node=-1 if node is None else node._sequence_nr())
         return known
 
-    def _look(self, result: torch.Tensor, memories: list[Memory]) -> None:
+    def _look(self, result: torch.Tensor) -> None:
         """Notes an operation that makes a NaN or an infinity."""
         what = kind_of_bad(result)
         asked = any(isinstance(value, float) and math.isinf(value) for value in self.args)
         # Memory that nobody has filled yet may hold anything.
         found = self._bad(what, result) if what and not asked and "empty" not in self.name else None
-        for memory in memories:
+        for memory in self.log.memory(result):
             memory.bad = found
         running = self.log.running[-1] if self.log.running and self.in_backward else None
         # Of what is infinite on the way back, that which makes a NaN in the end counts.
@@ -193,9 +175,8 @@ class _Operation:
         if node is not None:  # the call that recorded it
             call = log.node(node) if log.node(node).site.file else Call(operation_name(node.name()), self.site)
         unknown = [tensor for tensor in others if kind_of_bad(tensor) == what and log.of(tensor, "bad") is None]
-        edits = [edit for tensor in unknown for edit in log.of(tensor, "edits") or ()]
+        given = "weights" if any(one.requires_grad for one in unknown) else "data"
         return NotFinite(
             call.name, call.site, what=what, inputs=tuple(map(range_of, self.tensors)), backward=self.in_backward,
-            given=bool(unknown) or not self.tensors, before=next((bad for bad in known if not bad.given), None),
-            edited=edits[-1].site if edits else NOWHERE,
+            given=given * bool(unknown or not self.tensors), before=next((bad for bad in known if not bad.given), None),
         )  # fmt: skip
