@@ -18,7 +18,6 @@ from course_utils.why.log import VIEWS, Edited, Log, NotFinite, Pass, kind_of_ba
 from course_utils.why.pages import LOOK, Reason, silences
 from course_utils.why.scene import Scene
 
-_PIECES = ("unbind", "split", "split_with_sizes")
 _USED = {
     "kept_state": "What {made}, computed in the round before goes into this one with its history.",
     "summed_loss": "The loss of the round before is part of this one: {made}, adds to it.",
@@ -123,12 +122,10 @@ def second(scene: Scene) -> Reason:
         "What the graph had saved was freed by the backward in {freed:at}[, {round}]; {needed:at} comes to it again.",
         freed=first.site, needed=scene.here, round="a round before" * (same and reason.cause != "backward_twice"),
     )  # fmt: skip
-    if reason.cause == "kept_state":
-        reason.code = _cuts(scene, parts)
     return reason
 
 
-def _cause(log: Log, first: Pass, parts: dict[Any, Any], same: bool) -> str:
+def _cause(log: Log, first: Pass, parts: list[Any], same: bool) -> str:
     if not parts:
         return "made_outside_loop" if same and any(map(is_in_loop, first.stack)) else "backward_twice"
     if any(part._sequence_nr() in one.roots for part in parts for one in log.passes if not one.failed):
@@ -136,10 +133,7 @@ def _cause(log: Log, first: Pass, parts: dict[Any, Any], same: bool) -> str:
     if not same:
         return "shared_part"
     since = {call.site for nodes in log.threads for at, call in nodes.items() if at >= first.at}
-    if since & set(log.lines(parts)):
-        return "kept_state"
-    pieces = any(spoken(border.name()) in _PIECES for border in parts.values())
-    return "shared_part" if pieces else "made_outside_loop"
+    return "kept_state" if since & set(log.lines(parts)) else "made_outside_loop"
 
 
 def _failed(log: Log) -> Pass | None:
@@ -147,42 +141,21 @@ def _failed(log: Log) -> Pass | None:
     return next((one for one in reversed(log.passes) if one.failed), None)
 
 
-def _parts(scene: Scene, first: Pass, a_round_before: bool) -> dict[Any, Any]:
+def _parts(scene: Scene, first: Pass, a_round_before: bool) -> list[Any]:
     """What the rest of the graph has in common with a pass: of a round before, all that was recorded before the pass
-    and leads to what it went through; else what it went through itself.
-
-    Returns:
-        by the nearest node that is no view, the nearest one.
+    and leads to what it went through; else what it went through itself. Views are passed by.
     """
 
     def is_old(node: Any) -> bool:
         return node is not None and (first.has(node) or (a_round_before and node._sequence_nr() < first.at))
 
-    found: dict[Any, Any] = {}
-    borders = (one for node in scene.nodes if not is_old(node) for one, _ in node.next_functions if is_old(one))
-    for border in borders:
-        node = border
+    found: list[Any] = []
+    for node in (one for new in scene.nodes if not is_old(new) for one, _ in new.next_functions if is_old(one)):
         while spoken(node.name()) in VIEWS and is_old(node.next_functions[0][0]):
             node = node.next_functions[0][0]
-        if scene.log.node(node).site.file and any(map(first.has, nodes_behind(node))):
-            found.setdefault(node, border)
+        if node not in found and any(map(first.has, nodes_behind(node))):
+            found.append(node)
     return found
-
-
-def _cuts(scene: Scene, parts: dict[Any, Any]) -> str:
-    """The lines that cut the variables which carry parts into the next round; "" where not all have names."""
-    lines: dict[str, None] = {}
-    for part in parts:
-        kind, site = part.name(), scene.log.node(part).site
-        made = [(one.tensor.grad_fn, one) for one in reversed(scene.named) if one.tensor.grad_fn is not None]
-        carried = {node: one for node, one in made if node.name() == kind and scene.log.node(node).site == site}
-        for one in carried.values():
-            whole = one.name.rpartition("[")[0] if type(one.holder) is tuple else ""
-            cut = f"tuple(part.detach() for part in {whole})" if whole else f"{one.name}.detach()"
-            lines[f"{whole or one.name} = {cut}"] = None
-        if not carried or any(type(one.holder) in (list, dict) for one in carried.values()):
-            return ""
-    return "\n".join(lines)
 
 
 def not_finite(scene: Scene, tensor: torch.Tensor) -> Reason:
@@ -252,8 +225,9 @@ def _seen(reason: Reason, found: NotFinite) -> None:
             numbers=", ".join(first.inputs),
         )  # fmt: skip
         reason.cure = _cure("overflow" if op == "pow" and first.what == "inf" and not first.backward else op)
-    if found.site != first.site:
-        reason.tell("The infinity became a NaN in {became_NaN}.", became_NaN=found.site)
+    if found is not first:
+        became = found.site if found.site != first.site else None
+        reason.tell("The infinity became a NaN[ in {became_NaN}].", became_NaN=became)
 
 
 def _shown(reason: Reason, scene: Scene, tensor: torch.Tensor) -> None:

@@ -37,7 +37,6 @@ class Named(NamedTuple):
     name: str
     tensor: torch.Tensor
     variable: Any  # the value of the variable that the name begins with
-    holder: Any  # what the tensor is an item or an attribute of; itself, where it is a variable
 
 
 class Scene:
@@ -94,7 +93,7 @@ class Scene:
             for kind in ("local", "global"):  # a large program's modules must not keep the frames waiting
                 looking.run((root for root in roots if root.kind == kind), _SECONDS)
         found = ((_written(path), path) for path in looking.tensors() if not _is_shells(path.root.name))
-        return [Named(name, path.things[-1], path.root.value, path.things[-2:][0]) for name, path in found if name]
+        return [Named(name, path.things[-1], path.root.value) for name, path in found if name]
 
     def _roots(self) -> Iterator[Root]:
         """The user's variables, those of the function that raised first."""
