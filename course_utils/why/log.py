@@ -83,7 +83,8 @@ class NotFinite(Call):
 class Pass:
     """One backward pass."""
 
-    stack: tuple[Site, ...]  # the user's lines that were running, innermost first
+    site: Site  # the user's line
+    stack: tuple[Site, ...]  # those that were running, innermost first
     at: int  # the number that the next node would have got
     roots: frozenset[int]  # the numbers of the nodes that it began at
     nodes: frozenset[tuple[str, int]]  # those that it went through, by name and number
@@ -91,11 +92,6 @@ class Pass:
     leaves: frozenset[int]  # the numbers of their memory
     failed: bool = False
     bad: NotFinite | None = None  # the first in it
-
-    @property
-    def site(self) -> Site:
-        """The user's line."""
-        return self.stack[0] if self.stack else NOWHERE
 
     def has(self, node: Any) -> bool:
         """Whether it went through a node."""
@@ -209,9 +205,7 @@ def kind_of_bad(tensor: torch.Tensor) -> str:
     tensor = tensor.detach()
     if math.isfinite(tensor.sum().item()):
         return ""
-    if tensor.isnan().any():
-        return "nan"
-    return "inf" if tensor.isinf().any() else ""
+    return "nan" if tensor.isnan().any() else "inf" if tensor.isinf().any() else ""
 
 
 def range_of(tensor: torch.Tensor) -> str:

@@ -92,7 +92,8 @@ class Scene:
         with contextlib.suppress(Exception):  # what a user's objects do when they are looked at
             for kind in ("local", "global"):  # a large program's modules must not keep the frames waiting
                 looking.run((root for root in roots if root.kind == kind), _SECONDS)
-        found = ((_written(path), path) for path in looking.tensors() if not _is_shells(path.root.name))
+        of_shell = {"In", "Out", "_oh", "_dh", *(root.name for root in roots if not root.name.strip("_i0123456789"))}
+        found = ((_written(path), path) for path in looking.tensors() if path.root.name not in of_shell)
         return [Named(name, path.things[-1], path.root.value) for name, path in found if name]
 
     def _roots(self) -> Iterator[Root]:
@@ -159,8 +160,3 @@ def _written(path: Path) -> str:
         else:
             return ""
     return name
-
-
-def _is_shells(name: str) -> bool:
-    """Whether a variable is IPython's own: ``_``, ``Out``."""
-    return name in ("In", "Out", "_oh", "_dh") or not name.strip("_i0123456789")

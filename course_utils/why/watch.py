@@ -57,8 +57,7 @@ class watch_why:
 
     def __enter__(self) -> "watch_why":
         _latest[0] = self.log
-        NEW_THREADS.add(self._in_thread)
-        self._told = [(function, getattr(self, told)) for function, told in _TOLD]
+        self._told = [(NEW_THREADS, self._in_thread), *((function, getattr(self, told)) for function, told in _TOLD)]
         for function, told in self._told:
             function.add(told)
         self._hook = register_optimizer_step_pre_hook(self._step)
@@ -71,7 +70,6 @@ class watch_why:
         for function, told in self._told:
             function.remove(told)
         self._hook.remove()
-        NEW_THREADS.remove(self._in_thread)
         self.log.ended = time.monotonic()
 
     def _for_thread(self) -> tuple[Watcher, Watcher]:
@@ -90,6 +88,7 @@ class watch_why:
         every = itertools.chain.from_iterable(map(nodes_behind, roots))
         nodes = (node for node in itertools.islice(every, MOST_NODES) if not hasattr(node, "variable"))
         one = Pass(
+            site=user_site(frame),
             stack=tuple(user_site(one) for one, _ in walk_stack(frame) if is_user_file(one.f_code.co_filename)),
             at=sequence_number(),
             roots=frozenset(root.grad_fn._sequence_nr() for root in roots if root.grad_fn is not None),
