@@ -15,15 +15,8 @@ from course_utils.why.backward import modified, nan_in_backward, not_finite, sec
 from course_utils.why.history import Silence, no_history
 from course_utils.why.log import Log, kind_of_bad, tensors_in
 from course_utils.why.pages import FINE, UNKNOWN, ErrorPage, Reason, page_for
-from course_utils.why.scene import HELD, Scene
+from course_utils.why.scene import Scene
 from course_utils.why.watch import latest_log
-
-_SEARCHES: dict[str, Callable[[Scene], Reason]] = {
-    "modified_in_place": modified,
-    "second_backward": second,
-    "does_not_require_grad": no_history,
-    "nan_in_backward": nan_in_backward,
-}
 
 
 def why(what: BaseException | torch.Tensor | str | None = None, loss: torch.Tensor | None = None) -> Reason:
@@ -63,13 +56,13 @@ def why(what: BaseException | torch.Tensor | str | None = None, loss: torch.Tens
         )
     error = RuntimeError(what) if isinstance(what, str) else what if isinstance(what, BaseException) else None
     error = error or sys.exception() or getattr(sys, "last_value", None)
-    recording, log = torch.is_grad_enabled(), latest_log()
+    log = latest_log()
     try:
-        with probing_alone():
-            if isinstance(what, torch.Tensor):
-                scene = Scene(log, tensors=(what,) if loss is None else (what, loss), recording=recording)
+        if isinstance(what, torch.Tensor):
+            scene = Scene(log, tensors=(what,) if loss is None else (what, loss))
+            with probing_alone():
                 return _of_tensor(scene, what, loss).done(log.age())
-            return _of_error(error, log, recording)
+        return _of_error(error, log)
     except Exception as failure:
         said = "The search itself failed, which is a mistake of the course."
         happened = [said, message_of(failure), *([message_of(error)] if error is not None else [])]
@@ -90,7 +83,7 @@ def _of_tensor(scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) ->
     return reason
 
 
-def _of_error(error: BaseException | None, log: Log, recording: bool) -> Reason:
+def _of_error(error: BaseException | None, log: Log) -> Reason:
     """Why an error was raised."""
     if error is None:
         return Reason("", UNKNOWN, "No error is known", ["No error was raised yet in this session."])
@@ -100,8 +93,9 @@ def _of_error(error: BaseException | None, log: Log, recording: bool) -> Reason:
         return Reason("", UNKNOWN, "An error that is not in the index", said)
     if one.__traceback__ is None:  # a message that was pasted
         return Reason(page.key, page.causes[0].key, happened=[page.causes[0].cause]).done()
-    scene, search = Scene(log, one, recording=recording), _SEARCHES.get(page.key)
-    return (search(scene) if search is not None else _by_page(scene, page)).done(log.age())
+    scene, search = Scene(log, one), _SEARCHES.get(page.key)
+    with probing_alone():
+        return (search(scene) if search is not None else _by_page(scene, page)).done(log.age())
 
 
 def known_error(error: BaseException) -> tuple[BaseException, ErrorPage | None]:
@@ -119,50 +113,33 @@ def known_error(error: BaseException) -> tuple[BaseException, ErrorPage | None]:
 def _by_page(scene: Scene, page: ErrorPage) -> Reason:
     """What can be said of any error that has a page: the line, what the tensors in it are, what is at hand."""
     reason = Reason(page.key)
-    if (look := _LOOKS.get(page.key)) is not None:
-        look(reason, scene)
-    if not any(role in ("edited", "needed") for role, _ in reason.lines):
-        named = [(one.name, _told(one.tensor)) for one in scene.named_in(statement_at(scene.here))]
-        told = [f"`{name}` is {said}" for name, said in named if not said.startswith("<")]  # inside of a transform
-        reason.tell("{raised}, raised it[: {told}].", raised=scene.here, told="; ".join(told[:4]))
-        reason.happened.insert(0, reason.happened.pop())
-    if not reason.cause and len(page.causes) == 1:
+    told = []
+    for one in scene.named_in(statement_at(scene.here))[:4]:
+        said, kind = describe(one.tensor), "a leaf" if one.tensor.is_leaf else "a result"
+        flag = "requires grad" if one.tensor.requires_grad else "does not require grad"
+        told += [f"`{one.name}` is {said}, {kind} that {flag}"] * (not said.startswith("<"))  # inside of a transform
+    reason.tell("{raised}, raised it[: {told}].", raised=scene.here, told="; ".join(told))
+    if len(page.causes) == 1:
         reason.cause = page.causes[0].key
         reason.happened.append(page.causes[0].cause)
     return reason
 
 
-def _told(tensor: torch.Tensor) -> str:
-    """What a tensor is, in words."""
-    flag = "requires grad" if tensor.requires_grad else "does not require grad"
-    return f"{describe(tensor)}, {'a leaf' if tensor.is_leaf else 'a result'} that {flag}"
-
-
-def _deep_copy(reason: Reason, scene: Scene) -> None:
-    """The attribute that the copy stumbles over."""
-    keys = [key for key in scene.in_torch("key") if isinstance(key, str) and key not in HELD]
-    things = scene.in_torch("x")
-    if keys and things:
-        reason.cause = "tensor_on_module"
-        said = "The result that it met is `{name}` of the {kind}."
-        reason.tell(said, name=".".join(keys), kind=type(things[0]).__name__)
-
-
-def _unused(reason: Reason, scene: Scene) -> None:
+def _unused(scene: Scene) -> Reason:
     """Which of the tensors the loss does not lead to, and which ones like them it does."""
-    asked = list(tensors_in(scene.in_torch("inputs")[:1] or scene.in_torch("t_inputs")[:1]))
+    reason, asked = Reason("unused_in_graph"), scene.in_torch("inputs")[:1] or scene.in_torch("t_inputs")[:1]
     reached = {id(one) for one in (*scene.nodes, *scene.leaves)}
-    missing = [one for one in asked if id(one if one.grad_fn is None else one.grad_fn) not in reached]
-    alike = [one for one in scene.leaves if any(one.shape == other.shape for other in missing)]
-    others = scene.names(alike)
-    reason.cause = "other_object" if others else ""
-    said = "[Not in the graph: {names}. ][Of the same shape, and in it: {others}.]"
-    reason.tell(said, names=scene.names(missing), others=others)
+    missing = [one for one in tensors_in(asked) if id(one if one.grad_fn is None else one.grad_fn) not in reached]
+    alike = scene.names(one for one in scene.leaves if any(one.shape == other.shape for other in missing))
+    reason.cause = "other_object" if alike else ""
+    said = "{raised}, raised it.[ Not in the graph: {names}.][ Of the same shape, and in it: {alike}.]"
+    reason.tell(said, raised=scene.here, names=scene.names(missing), alike=alike)
+    return reason
 
 
-def _leaf(reason: Reason, scene: Scene) -> None:
+def _leaf(scene: Scene) -> Reason:
     """Which leaf is edited."""
-    statement = statement_at(scene.here)
+    reason, statement = Reason("leaf_in_place"), statement_at(scene.here)
     leaf = next((one for one in scene.named_in(statement) if one.tensor.is_leaf and one.tensor.requires_grad), None)
     made = scene.log.made(leaf.tensor).site if leaf is not None else None
     reason.tell(
@@ -175,18 +152,20 @@ def _leaf(reason: Reason, scene: Scene) -> None:
         reason.cause = "manual_step"
     elif leaf is not None:
         reason.cause = "own_initialisation" if isinstance(leaf.tensor, torch.nn.Parameter) else "filled_after_flag"
+    return reason
 
 
-def _scalar(reason: Reason, scene: Scene) -> None:
+def _scalar(scene: Scene) -> Reason:
     """Which tensor has more than one number, and the line that left it so."""
-    root = next((one for one in scene.roots if one.numel() != 1), None)
-    if root is None:
-        return
-    reason.cause = "forgotten_mean"
+    reason, root = (
+        Reason("not_a_scalar", "forgotten_mean"),
+        next((one for one in scene.roots if one.numel() != 1), None),
+    )
     reason.tell(
-        "{subject}, {told},[ made in {made},] has more than one number. {needed:at} calls backward on it.",
-        subject=f"`{name}`" if (name := scene.name(root)) else "What backward was called on", told=describe(root),
-        made=scene.log.node(root.grad_fn).site, needed=scene.here,
+        "{subject}[ made in {made},] has more than one number. {needed:at} calls backward on it.",
+        subject=f"`{name}`, {describe(root)}," if (name := scene.name(root)) else "What backward was called on",
+        needed=scene.here,
+        made=scene.log.node(root.grad_fn).site if root is not None else None,
     )  # fmt: skip
     for site in scene.log.lines(scene.nodes[:20]):
         if re.search(r"reduction\s*=\s*[\"']none", site.source):
@@ -196,9 +175,11 @@ def _scalar(reason: Reason, scene: Scene) -> None:
     if layers := [name for name, module in modules if getattr(module, "reduction", "") == "none"]:
         reason.cause = "unreduced_loss"
         reason.tell('{layers} has `reduction="none"`: a loss for each sample.', layers=layers)
+    return reason
 
 
-_LOOKS: dict[str, Callable[[Reason, Scene], None]] = {
-    "deepcopy_non_leaf": _deep_copy, "unused_in_graph": _unused, "leaf_in_place": _leaf, "not_a_scalar": _scalar,
+_SEARCHES: dict[str, Callable[[Scene], Reason]] = {
+    "modified_in_place": modified, "second_backward": second, "does_not_require_grad": no_history,
+    "nan_in_backward": nan_in_backward, "unused_in_graph": _unused, "leaf_in_place": _leaf, "not_a_scalar": _scalar,
 }  # fmt: skip
-"""What is looked at, by the page's key."""
+"""Who answers, by the page's key."""

@@ -15,15 +15,15 @@ from course_utils.base.user_code import Site
 from course_utils.graph.recorded import Slot, nodes_behind, saved_slots
 from course_utils.source.statements import is_bound_in, is_in_loop, statement_at
 from course_utils.why.log import VIEWS, Edited, Log, NotFinite, Pass, kind_of_bad, leaves_behind, spoken
-from course_utils.why.pages import LOOK, Reason, silences
+from course_utils.why.pages import LOOK, SILENCES, Reason
 from course_utils.why.scene import Scene
 
 _USED = {
     "kept_state": "What {made}, computed in the round before goes into this one with its history.",
     "summed_loss": "The loss of the round before is part of this one: {made}, adds to it.",
-    "made_outside_loop": "What {made}, recorded, it recorded once, and each round goes back through it.",
+    "made_outside_loop": "What {made}, recorded was recorded once, and each round goes back through it.",
     "shared_part": "What {made}, recorded is part of both graphs.",
-    "backward_twice": "The graph[ of `{loss}`], recorded by {made}, is gone back through twice.",
+    "backward_twice": "The same graph, recorded by {made}, is gone back through twice.",
 }
 """What was gone through before, by the cause."""
 
@@ -73,7 +73,7 @@ def _is_edited(node: Any, slot: Slot) -> bool:
 
 def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits: list[Edited]) -> None:
     """What a watch has seen edit it since."""
-    edit, sites, last = edits[0], list(dict.fromkeys(edit.site for edit in edits)), _failed(scene.log)
+    edit, sites, last = edits[0], list(dict.fromkeys(edit.site for edit in edits)), scene.log.broken
     by = "" if edit.steps else edit.by
     reason.tell("Its memory was edited in {edited}[, inside `{by}`].", edited=sites[:3], by=by)
     reason.cause = "inplace_operation"
@@ -107,7 +107,7 @@ def second(scene: Scene) -> Reason:
     """Which part of the graph is used up, the line that made it, the backward that freed it, and what to write."""
     reason, log = Reason("second_backward"), scene.log
     freed = sorted((node for node in scene.nodes if log.freed(node)), key=lambda node: node._sequence_nr())
-    first, again = log.freed(freed[-1]) if freed else None, _failed(log)
+    first, again = log.freed(freed[-1]) if freed else None, log.broken
     if first is None:
         reason.tell("{needed}, goes back through a graph that an earlier backward has used up.", needed=scene.here)
         reason.unsure = f"Which line recorded what is used again, and which backward freed it. {LOOK}"
@@ -116,8 +116,7 @@ def second(scene: Scene) -> Reason:
     parts = _parts(scene, first, same)
     reason.cause = _cause(log, first, parts, same)
     made = log.lines(parts or filter(first.has, freed))
-    loss = scene.name(scene.roots[-1]) if scene.roots else ""
-    reason.tell(_USED[reason.cause], made=made, loss=loss)
+    reason.tell(_USED[reason.cause], made=made)
     reason.tell(
         "What the graph had saved was freed by the backward in {freed:at}[, {round}]; {needed:at} comes to it again.",
         freed=first.site, needed=scene.here, round="a round before" * (same and reason.cause != "backward_twice"),
@@ -134,11 +133,6 @@ def _cause(log: Log, first: Pass, parts: list[Any], same: bool) -> str:
         return "shared_part"
     since = {call.site for nodes in log.threads for at, call in nodes.items() if at >= first.at}
     return "kept_state" if since & set(log.lines(parts)) else "made_outside_loop"
-
-
-def _failed(log: Log) -> Pass | None:
-    """The backward pass that ended in an error."""
-    return next((one for one in reversed(log.passes) if one.failed), None)
 
 
 def _parts(scene: Scene, first: Pass, a_round_before: bool) -> list[Any]:
@@ -195,16 +189,15 @@ def first_bad(log: Log) -> Reason | None:
 
 def nan_in_backward(scene: Scene) -> Reason:
     """Which operation anomaly mode found, and its line."""
-    reason, found = Reason("nan_in_backward", "edge_of_domain"), scene.log.first_bad or NotFinite()
+    reason, found = Reason("nan_in_backward"), scene.log.first_bad
     node = re.search(r"Function '(\w+)' returned nan", scene.message)
     op = spoken(node[1]) if node else "an operation"
-    reason.tell(
-        "The gradient became NaN on its way back through `{op}`[ in {made}].[ It was given {numbers}.]",
-        op=op, made=found.site, numbers=", ".join(found.inputs),
-    )  # fmt: skip
-    reason.unsure = "" if found.site.file else f"Which line: the warning above the error shows it. {LOOK}"
-    reason.point("needed", scene.back)
-    reason.cure = _cure(op)
+    reason.tell("The gradient became NaN on its way back through `{op}`, in {needed:at}.", op=op, needed=scene.back)
+    if found is not None:
+        _seen(reason, found)
+    else:
+        reason.unsure = f"Which line: the warning above the error shows it. {LOOK}"
+    reason.cause, reason.cure = "edge_of_domain", _cure(op)
     return reason
 
 
@@ -233,12 +226,13 @@ def _seen(reason: Reason, found: NotFinite) -> None:
 def _shown(reason: Reason, scene: Scene, tensor: torch.Tensor) -> None:
     """What the graph and the user's variables still show."""
     reason.unsure = f"Which operation made the first; the graph does not show it. {LOOK}"
-    plain = [one.name for one in scene.named if not one.tensor.requires_grad and kind_of_bad(one.tensor) == "nan"]
+    data = [one.name for one in scene.named if not one.tensor.requires_grad and kind_of_bad(one.tensor) == "nan"]
     weights = scene.names(leaf for leaf in scene.leaves if leaf is not tensor and kind_of_bad(leaf))
     reason.cause = "in_the_weights" if weights else ""
-    reason.tell("[So are {weights} already. ][Of your data, {plain} hold NaN.]", weights=weights, plain=plain)
+    reason.tell("[Weights behind it are so already: {weights}.]", weights=weights)
+    reason.tell("[Of your data, these hold NaN: {data}.]", data=data)
 
 
 def _cure(op: str) -> str:
     """What helps where an operation makes a NaN or an infinity; "" where nothing is known of it."""
-    return prose(silences()["operations"].get(op.replace("_", ""), ""))
+    return prose(SILENCES["operations"].get(op.replace("_", ""), ""))

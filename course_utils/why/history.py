@@ -3,7 +3,6 @@ raised (``Silence``).
 """
 
 import functools
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -11,9 +10,9 @@ import torch
 from course_utils.base.text import describe
 from course_utils.base.user_code import Site
 from course_utils.graph.recorded import nodes_behind, saved_slots
-from course_utils.why.log import Cut, leaves_behind, spoken
-from course_utils.why.pages import FINE, LOOK, UNKNOWN, Reason, silences
-from course_utils.why.scene import HELD, Scene
+from course_utils.why.log import Cut, spoken
+from course_utils.why.pages import FINE, LOOK, SILENCES, UNKNOWN, Reason
+from course_utils.why.scene import Scene
 
 _CUTS = {
     "detach": ("cut_history", "`detach` gives its value without its history"),
@@ -107,12 +106,11 @@ class Silence:
             if not reason.cause:
                 question()
         if not reason.cause:
-            has = "has a gradient" if self.gradient is not None else "needs no gradient now"
-            self._say(FINE, "`{name}`, {told}, {has}.", told=describe(self.tensor), has=has)
+            self._say(FINE, "`{name}`, {told}, has a gradient.", told=describe(self.tensor))
         reason.title = f"Why `{self.name}` {what}"
         if reason.cause == FINE:
             reason.title, reason.lines = f"Nothing is seen to be wrong with `{self.name}`", []
-        elif reason.cause not in (*silences(), UNKNOWN):
+        elif reason.cause not in (*SILENCES, UNKNOWN):
             reason.cause = "cut_history"
         return reason
 
@@ -170,11 +168,9 @@ class Silence:
         elif self._has_moved():
             self._say(FINE, "`.grad` is None since it was cleared; before, steps used it.")
         else:
-            step = self.log.of(mine, "stepped")
-            said = "A gradient came to `{name}`[ in {backward}], and was cleared since[: {step}, found none]."
-            self._say("cleared", said, backward=self.back, step=step)
-            if step is not None:
-                self.reason.cure = "Clear it after the step, or before `backward()`."
+            self._say(
+                "cleared", "A gradient came to `{name}`[ in {backward}], and was cleared since.", backward=self.back
+            )
 
     def _unreached(self) -> None:
         """No loss leads to it."""
@@ -192,9 +188,6 @@ class Silence:
             _tell_cut(self.reason, cuts[0], f"What comes from `{self.name}`")
         elif places := log.cuts_not_followed(self.tensor):
             _tell_places(self.reason, places)
-        elif loss is not None:
-            alike = self.scene.names(one for one in leaves_behind(loss) if one.shape == self.tensor.shape)
-            self.reason.tell("[Of the same shape, and in it: {names}.]", names=alike)
 
     def _zero(self) -> None:
         """Whether its gradient is zero."""
@@ -217,10 +210,7 @@ class Silence:
         """Those that have the tensor, and the group that it is in."""
         every = self.scene.objects(torch.optim.Optimizer)
         groups = [(name, one, group) for name, one in every for group in one.param_groups]
-        return [(name, one, group) for name, one, group in groups if self._among(group["params"])]
-
-    def _among(self, tensors: Iterable[torch.Tensor]) -> bool:
-        return any(one is self.tensor for one in tensors)
+        return [found for found in groups if any(one is self.tensor for one in found[2]["params"])]
 
     def _moves(self) -> None:
         """Whether an optimizer changes it."""
@@ -229,33 +219,19 @@ class Silence:
             return
         name, _, group = self.optimizers[0] if self.optimizers else ("", None, {})
         if not name:
-            hidden = self._in_plain_list()
-            said = "`{name}` has a gradient, and no optimizer has it: {others} has others[. It hangs in `{hidden}`, a"
-            said += " plain Python container, where `parameters()` does not look]."
-            self._say("hidden_in_list" if hidden else "not_in_optimizer", said, others=every, hidden=hidden)
+            said = "`{name}` has a gradient, and no optimizer has it: {others} has others."
+            self._say("not_in_optimizer", said, others=every)
         elif not float(group["lr"]):
             said = "`{name}` has a gradient, and `{optimizer}` moves it with a learning rate of 0."
             self._say("learning_rate_zero", said, optimizer=name)
-        elif not self._has_moved() and not self.log.of(self.tensor, "stepped"):
+        elif not self._has_moved():
             said = "`{name}` has a gradient[ of {backward}] and `{optimizer}` has `{name}`[, but {did}]."
-            did = "did not step" if self.watched else ""
+            did = "no step has moved it" if self.watched else ""
             self._say("no_step" if did else UNKNOWN, said, optimizer=name, backward=self.back, did=did)
             self.reason.unsure = "" if did else f"Whether `{name}.step()` ran. {LOOK}"
-
-    def _in_plain_list(self) -> str:
-        """The list, tuple or dict of a module that hides the layer whose parameter it is; "" where none does."""
-        for name, module in self.scene.objects(torch.nn.Module):
-            for path, inner in module.named_modules():
-                for attribute, value in vars(inner).items():
-                    items = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
-                    layers = [one for one in items if isinstance(one, torch.nn.Module) and attribute not in HELD]
-                    if any(self._among(one.parameters()) for one in layers):
-                        return ".".join(filter(None, (name, path, attribute)))
-        return ""
 
     def _has_moved(self) -> bool:
         """Whether an optimizer has changed it, as far as that leaves a trace."""
         if self.watched:
             return any(edit.steps for edit in self.log.of(self.tensor, "edits") or ())
-        stated = any(self.tensor in one.state and one.state[self.tensor] for _, one, _ in self.optimizers)
-        return stated or self.tensor._version > 1
+        return self.tensor._version > 1 or any(one.state.get(self.tensor) for _, one, _ in self.optimizers)

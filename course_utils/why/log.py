@@ -105,7 +105,6 @@ class Memory(Storage):
     cut: Cut | None = None  # where the history ended of what is in it, or of what that was computed from
     bad: NotFinite | None = None  # what first made one that is in it
     recorded: bool = False  # what is in it has a history
-    stepped: Site | None = None  # where an optimizer that has it last stepped
 
 
 class Log:
@@ -119,6 +118,7 @@ class Log:
         self.switches: dict[int, Site] = {}
         self.passes: deque[Pass] = deque(maxlen=64)
         self.running: list[Pass] = []
+        self.broken: Pass | None = None  # the latest that ended in an error
         self.first_bad: NotFinite | None = None
         self.failed = 0
         self.ended: float | None = None

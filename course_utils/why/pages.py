@@ -7,7 +7,6 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from course_utils.base.markup import BLUE, GREEN, ORANGE
 from course_utils.base.user_code import NOWHERE, Site
 
 ERRORS = Path(__file__).with_name("errors")
+SILENCES = read_toml(ERRORS.with_name("silences.toml"))
+"""The texts where no error was raised, by the cause."""
 
 FINE, UNKNOWN = "nothing_wrong", "unknown"
 """The causes where nothing is wrong, and where it could not be found out."""
@@ -52,11 +53,6 @@ class ErrorPage:
     prints: str  # what is raised, "RuntimeError: the whole message", on the release that the course pins
     means: str
     causes: tuple[Cause, ...]  # the most frequent first
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """Where it is explained, as notebook and heading: ``("03_detach", "A view, not a copy")``."""
-        return (catalogue.notebook(self.explained[0]), self.explained[1])
 
     @property
     def warns(self) -> bool:
@@ -185,7 +181,7 @@ class Reason(Shown):
                 self.cure, self.explained = self.cure or known.cure, known.explained
             elif not self.cause and not self.cure and not self.unsure:
                 self.happened += [f"Perhaps: {one.cause} {one.cure}" for one in page.causes[:3]]
-        elif texts := silences().get(self.cause):
+        elif texts := SILENCES.get(self.cause):
             self.means, self.cure = prose(texts.get("means", "")), self.cure or prose(texts.get("cure", ""))
             self.explained = tuple(texts["explained"])
         self.happened = self.happened or [self.title]
@@ -212,12 +208,6 @@ class Reason(Shown):
     def line(self, role: str) -> int:
         """The number of the first line with a role; 0 where there is none."""
         return next((site.line for said, site in self.lines if said == role), 0)
-
-
-@functools.cache
-def silences() -> Mapping[str, Any]:
-    """The texts of ``silences.toml``."""
-    return read_toml(Path(__file__).with_name("silences.toml"))
 
 
 def _in_words(value: Any, whole: bool) -> str:

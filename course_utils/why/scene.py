@@ -46,20 +46,17 @@ class Scene:
         log: what a watch has seen.
         error: the exception; None where a silence is to be explained.
         tensors: the tensors that were asked about.
-        recording: whether recording is on where it was asked.
 
     Attributes:
         frames: those that the error came through, outermost first.
         here: the user's line that raised.
         back: the user's line that called backward; where none did, the one that raised.
         roots: the tensors whose graphs count.
+        recording: whether recording is on where it was asked.
     """
 
-    def __init__(
-        self, log: Log, error: BaseException | None = None, tensors: tuple[torch.Tensor, ...] = (),
-        recording: bool = True,
-    ) -> None:  # fmt: skip
-        self.log, self.error, self.message, self.recording = log, error, str(error), recording
+    def __init__(self, log: Log, error: BaseException | None = None, tensors: tuple[torch.Tensor, ...] = ()) -> None:
+        self.log, self.error, self.message, self.recording = log, error, str(error), torch.is_grad_enabled()
         self._traceback = error.__traceback__ if error is not None else None
         self.frames = [frame for frame, _ in walk_tb(self._traceback)]
         self.here = self.back = NOWHERE

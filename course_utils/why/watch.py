@@ -12,13 +12,12 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, is_user_file, user_site
 from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.steps import local_variables
-from course_utils.record.operations import OperationWatch, Watcher
+from course_utils.record.operations import OperationWatch
 from course_utils.record.process import NEW_THREADS, replaced
 from course_utils.why.log import MOST_NODES, Log, Pass, leaves_behind, tensors_in
 from course_utils.why.seen import Witness
@@ -60,8 +59,7 @@ class watch_why:
         self._told = [(NEW_THREADS, self._in_thread), *((function, getattr(self, told)) for function, told in _TOLD)]
         for function, told in self._told:
             function.add(told)
-        self._hook = register_optimizer_step_pre_hook(self._step)
-        self._watchers = self._for_thread()
+        self._watchers = self.log.recorder.watcher, Witness(self.log)
         self._mode = OperationWatch.enter(*self._watchers)
         return self
 
@@ -69,15 +67,11 @@ class watch_why:
         self._mode.leave(*self._watchers)
         for function, told in self._told:
             function.remove(told)
-        self._hook.remove()
         self.log.ended = time.monotonic()
-
-    def _for_thread(self) -> tuple[Watcher, Watcher]:
-        return self.log.recorder.watcher, Witness(self.log)
 
     @contextlib.contextmanager
     def _in_thread(self) -> Iterator[None]:
-        with OperationWatch(*self._for_thread()):
+        with OperationWatch(self.log.recorder.watcher, Witness(self.log)):
             yield
 
     def _pass(self, backward: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -103,7 +97,7 @@ class watch_why:
         try:
             return backward(*args, **kwargs)
         except BaseException:
-            one.failed = True
+            one.failed, log.broken = True, one
             raise
         finally:
             log.running.remove(one)
@@ -118,13 +112,6 @@ class watch_why:
         if before and not torch.is_grad_enabled():
             self.log.switches[threading.get_ident()] = _who(sys._getframe(1))
         return done
-
-    def _step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Notes where an optimizer steps."""
-        site = user_site(sys._getframe(1))
-        weights = (weight for group in optimizer.param_groups for weight in group["params"])
-        for memory in itertools.chain.from_iterable(map(self.log.memory, weights)):
-            memory.stepped = site
 
 
 def _who(frame: FrameType | None) -> Site:
@@ -141,10 +128,8 @@ def _who(frame: FrameType | None) -> Site:
 def _telling(plain: Callable, listeners: list[Callable]) -> Callable:
     def call(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        run = plain
-        for listener in tuple(listeners):
-            run = functools.partial(listener, run)
-        return run(*args, **kwargs)
+        calls = functools.reduce(lambda run, listener: functools.partial(listener, run), tuple(listeners), plain)
+        return calls(*args, **kwargs)
 
     return call
 
