@@ -41,12 +41,10 @@ def modified(scene: Scene) -> Reason:
             op=spoken(made.name), keeper=spoken(node.name()), saved=saved if saved != made.site else None,
         )  # fmt: skip
         edits = [edit for edit in log.of(tensor, "edits") or () if version and edit.version > int(version[1])]
-    else:
-        reason.tell("A tensor was saved for backward.")
     if edits and tensor is not None:
         _edited(reason, scene, node, tensor, edits)
     else:
-        reason.tell("It was edited since.")
+        reason.tell("It was edited since." if tensor is not None else "A tensor that it needs was edited since.")
         reason.unsure = f"Which line edited it. {LOOK}"
     reason.tell("{needed:at} is the backward that needed it as it was.", needed=scene.back)
     reason.happened = [" ".join(reason.happened)]
@@ -79,8 +77,7 @@ def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits
     reason.cause = "inplace_operation"
     if edit.steps and last is not None:
         earlier = [one for one in scene.log.passes if one is not last and one.stack == last.stack]
-        a_round_before = any(node._sequence_nr() < one.at for one in earlier)
-        reason.cause = "kept_graph" if a_round_before else "optimizer_step"
+        reason.cause = "kept_graph" if any(node._sequence_nr() < one.at for one in earlier) else "optimizer_step"
     elif "inplace" in str(inspect.signature(getattr(torch.nn.functional, by or "len", len))):
         reason.cause = "inplace_activation"
     elif by:
@@ -147,7 +144,7 @@ def _parts(scene: Scene, first: Pass, a_round_before: bool) -> list[Any]:
     for node in (one for new in scene.nodes if not is_old(new) for one, _ in new.next_functions if is_old(one)):
         while spoken(node.name()) in VIEWS and is_old(node.next_functions[0][0]):
             node = node.next_functions[0][0]
-        if node not in found and any(map(first.has, nodes_behind(node))):
+        if node not in found and scene.log.node(node).site.file and any(map(first.has, nodes_behind(node))):
             found.append(node)
     return found
 

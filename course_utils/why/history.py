@@ -1,6 +1,4 @@
-"""Why a loss has no history (``no_history``); and why a tensor has no gradient, or does not move, though no error was
-raised (``Silence``).
-"""
+"""Why a loss has no history (``no_history``), and why a tensor has no gradient or does not move (``Silence``)."""
 
 import functools
 from typing import Any
@@ -95,9 +93,8 @@ class Silence:
         self.scene, self.log, self.tensor, self.loss = scene, scene.log, tensor, loss
         self.watched, self.name = bool(scene.log.memory(tensor)), scene.name(tensor) or "the tensor"
         self.gradient = tensor.grad if tensor.is_leaf or tensor.retains_grad else None  # others warn
-        self.made, self.passed = scene.log.made(tensor).site, scene.log.passed(tensor)
+        self.reason, self.made, self.passed = Reason(""), scene.log.made(tensor).site, scene.log.passed(tensor)
         self.back = self.passed.site if self.passed is not None else None
-        self.reason = Reason("")
 
     def answer(self) -> Reason:
         """What the first question says that has an answer."""
@@ -193,8 +190,7 @@ class Silence:
         """Whether its gradient is zero."""
         if self.gradient is None or bool((self.gradient.detach() != 0).any()):
             return
-        edits = self.log.of(self.gradient, "edits") or ()
-        zero = "The gradient of `{name}` is zero"
+        edits, zero = self.log.of(self.gradient, "edits"), "The gradient of `{name}` is zero"
         if edits and edits[-1].name in ("zero_", "fill_"):
             used = "before that, it was used" if self._has_moved() else ""
             said = zero + " since it was cleared in {cleared}[; {used}]."

@@ -111,8 +111,7 @@ class Log:
     """What happened: to memory, by its record, which ends with it; to nodes, by their thread and number."""
 
     def __init__(self) -> None:
-        listener = Listener(Memory, lambda memory, tensor: None, lambda memory: None)
-        self.recorder = Recorder(lines=True, listener=listener)
+        self.recorder = Recorder(True, Listener(Memory, lambda memory, tensor: None, lambda memory: None))
         self.threads: list[dict[int, Call]] = []  # a node's number is its thread's own
         self.cut_at: dict[tuple[Site, str], Cut] = {}
         self.switches: dict[int, Site] = {}

@@ -95,12 +95,11 @@ def read(path: Path) -> ErrorPage:
     values = read_toml(path)
     needed = {"kind", "messages", "title", "explained", "program", "means", "causes"}
     require_fields(path, "the page", values, needed, {"prints"})
-    for fields in values["causes"]:
-        require_fields(path, f"cause {fields.get('key', '')!r}", fields, {"key", "cause", "cure"}, {"explained"})
-    causes = [
-        Cause(one["key"], prose(one["cause"]), prose(one["cure"]), tuple(one.get("explained", values["explained"])))
-        for one in values["causes"]
-    ]
+    causes = []
+    for one in values["causes"]:
+        require_fields(path, f"cause {one.get('key', '')!r}", one, {"key", "cause", "cure"}, {"explained"})
+        place = tuple(one.get("explained", values["explained"]))
+        causes.append(Cause(one["key"], prose(one["cause"]), prose(one["cure"]), place))
     return ErrorPage(
         path.stem, values["kind"], tuple(map(prose, values["messages"])), prose(values["title"]),
         tuple(values["explained"]), values["program"].strip("\n"), values.get("prints", "").strip("\n"),
@@ -214,7 +213,7 @@ def _in_words(value: Any, whole: bool) -> str:
     """A name, a line (with its source, where it is shown whole), or several, in words."""
     if isinstance(value, list):
         said = [_in_words(one, whole) if isinstance(one, Site) else f"`{one}`" for one in value]
-        return " and ".join([", ".join(said[:-1])] * (len(said) > 1) + said[-1:])
+        return " and ".join([", ".join(said[:-1])] * (len(said) > 1) + said[-1:]) or "a line that was not seen"
     if not isinstance(value, Site):
         return "a line that is not yours" if value is None else str(value)
     main = getattr(sys.modules.get("__main__"), "__file__", None)

@@ -60,8 +60,7 @@ class Scene:
         self._traceback = error.__traceback__ if error is not None else None
         self.frames = [frame for frame, _ in walk_tb(self._traceback)]
         self.here = self.back = NOWHERE
-        self._variables: dict[str, Any] = {}
-        called = False
+        self._variables, called = dict[str, Any](), False
         for frame, line in walk_tb(self._traceback):
             code = frame.f_code
             if is_user_file(code.co_filename):

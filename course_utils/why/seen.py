@@ -19,9 +19,6 @@ from course_utils.graph.report import operation_name
 from course_utils.record.operations import Run
 from course_utils.why.log import Call, Cut, Edited, Log, NotFinite, kind_of_bad, leaves_behind, range_of, tensors_in
 
-_MOST = 200_000
-"""Of the nodes that calls recorded, so many are remembered in each thread; then the older half is forgotten."""
-
 _OPTIMIZERS = f"{torch.__path__[0]}/optim/"
 
 
@@ -84,7 +81,7 @@ class _Operation:
         entered = self._entered() if forward and not self.steps else None
         if recorded and forward:
             nodes.update(dict.fromkeys(recorded, Call(self.name, self.site, entered)))
-            for number in list(nodes)[: _MOST // 2] if len(nodes) > _MOST else ():
+            for number in list(nodes)[:100_000] if len(nodes) > 200_000 else ():  # the older half is forgotten
                 del nodes[number]
         self._edit()
         if self.name == "_local_scalar_dense" and self.tensors[0].requires_grad and forward:
