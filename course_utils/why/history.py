@@ -117,22 +117,25 @@ class Silence:
 
     def _flag(self) -> None:
         """Whether it can have a gradient, asks for one, and keeps it."""
-        tensor, node, cut = self.tensor, self.tensor.grad_fn, self.log.cut(self.tensor)
+        tensor, node, cut, name = self.tensor, self.tensor.grad_fn, self.log.cut(self.tensor), self.name
         if not tensor.is_floating_point() and not tensor.is_complex():
             said = "`{name}`[, made in {made},] is {told}: no decimals, so it has no gradient."
             self._say("whole_numbers", said, told=describe(tensor), made=self.made)
         elif node is not None and not tensor.retains_grad:
             said = "`{name}` is no leaf: `{op}` made it[ in {made}]."
             self._say("not_a_leaf", said, op=spoken(node.name()), made=self.log.node(node).site)
+        elif tensor.is_leaf and tensor._base is not None and tensor._base.requires_grad:
+            said = "`{name}` is a view, made while recording was off[ in {made}], and has no history."
+            self._say("no_grad_mode", said, made=self.made)
+            self.reason.cure = f"Make a leaf of its own of it: `{name} = {name}.detach().clone().requires_grad_()`."
         elif tensor.requires_grad:
             return
         elif cut is not None and cut.how != "values":
-            _tell_cut(self.reason, cut, f"`{self.name}`")
+            _tell_cut(self.reason, cut, f"`{name}`")
         elif isinstance(tensor, torch.nn.Parameter):
             self._say("frozen", "`{name}` is a parameter with `requires_grad=False`.")
         else:
-            said = "`{name}`[, made in {made},] does not require grad, and has no history."
-            self._say("not_flagged", said, made=self.made)
+            self._say("not_flagged", "`{name}`[, made in {made},] does not require grad.", made=self.made)
 
     @functools.cached_property
     def losses(self) -> list[torch.Tensor]:
@@ -165,9 +168,7 @@ class Silence:
         elif self._has_moved():
             self._say(FINE, "`.grad` is None since it was cleared; before, steps used it.")
         else:
-            self._say(
-                "cleared", "A gradient came to `{name}`[ in {backward}], and was cleared since.", backward=self.back
-            )
+            self._say("cleared", "A gradient came to `{name}`[ in {backward}] and was cleared.", backward=self.back)
 
     def _unreached(self) -> None:
         """No loss leads to it."""
@@ -215,11 +216,9 @@ class Silence:
             return
         name, _, group = self.optimizers[0] if self.optimizers else ("", None, {})
         if not name:
-            said = "`{name}` has a gradient, and no optimizer has it: {others} has others."
-            self._say("not_in_optimizer", said, others=every)
+            self._say("not_in_optimizer", "`{name}` has a gradient, and is not in {others}.", others=every)
         elif not float(group["lr"]):
-            said = "`{name}` has a gradient, and `{optimizer}` moves it with a learning rate of 0."
-            self._say("learning_rate_zero", said, optimizer=name)
+            self._say("learning_rate_zero", "`{optimizer}` moves `{name}` with a learning rate of 0.", optimizer=name)
         elif not self._has_moved():
             said = "`{name}` has a gradient[ of {backward}] and `{optimizer}` has `{name}`[, but {did}]."
             did = "no step has moved it" if self.watched else ""
