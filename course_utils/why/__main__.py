@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from course_utils.base.scripts import asked_for, exit_code, print_error
 from course_utils.why.ask import why
-from course_utils.why.not_finite import first_bad
+from course_utils.why.backward import first_bad
 from course_utils.why.watch import watch_why
 
 
@@ -21,7 +21,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The script's exit code.
     """
-    _, code, module = asked_for(_parser(), arguments)
+    parser = argparse.ArgumentParser(
+        prog="autograd-control why",
+        description="Runs a script as it is and, where an error of autograd ends it, says on stderr which of its lines"
+        " made the tensor, edited it, freed the graph, or cut the history, and what to write instead. A training step"
+        " of 5 ms takes at most three times as long as without.",
+        usage="%(prog)s script.py [arguments of the script]\n       %(prog)s -m module [arguments]",
+    )
+    _, code, module = asked_for(parser, arguments)
     own_main, sys.modules["__main__"] = sys.modules["__main__"], module
     own_main.__dict__["_script"] = module  # kept until the process ends, as a script's own variables are
     watch = watch_why()
@@ -45,16 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if bad is not None:
         print(f"\n== Why?\n{bad.done()}", file=sys.stderr, flush=True)
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
-        prog="autograd-control why",
-        description="Runs a script as it is and, where an error of autograd ends it, says on stderr which of its lines"
-        " made the tensor, edited it, freed the graph, or cut the history, and what to write instead. A training step"
-        " of 5 ms takes at most three times as long as without.",
-        usage="%(prog)s script.py [arguments of the script]\n       %(prog)s -m module [arguments]",
-    )
 
 
 if __name__ == "__main__":

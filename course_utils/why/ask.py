@@ -1,33 +1,22 @@
-"""The question itself (``why``)."""
+"""The question itself (``why``), and what can be said of any error that has a page in the index."""
 
+import ast
+import re
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
 from course_utils.graph.references import probing_alone
-from course_utils.why.history import no_history
-from course_utils.why.in_place import modified
-from course_utils.why.log import Log
-from course_utils.why.look import kind_of_bad
-from course_utils.why.not_finite import finite, nan_in_backward, not_finite
-from course_utils.why.objects import by_page
-from course_utils.why.pages import page_for
-from course_utils.why.reason import UNKNOWN, Reason
+from course_utils.source.statements import statement_at
+from course_utils.why.backward import modified, nan_in_backward, not_finite, second
+from course_utils.why.history import Silence, no_history
+from course_utils.why.log import Log, kind_of_bad, tensors_in
+from course_utils.why.pages import FINE, UNKNOWN, ErrorPage, Reason, page_for
 from course_utils.why.scene import Scene
-from course_utils.why.second import second
-from course_utils.why.silence import silence
 from course_utils.why.watch import latest_log
-
-_SEARCHES: dict[str, Callable[[Scene, Log | None], Reason]] = {
-    "modified_in_place": modified,
-    "second_backward": second,
-    "does_not_require_grad": no_history,
-    "nan_in_backward": nan_in_backward,
-}
 
 
 def why(what: BaseException | torch.Tensor | str | None = None, loss: torch.Tensor | None = None) -> Reason:
@@ -66,60 +55,131 @@ def why(what: BaseException | torch.Tensor | str | None = None, loss: torch.Tens
             )
         )
     error = RuntimeError(what) if isinstance(what, str) else what if isinstance(what, BaseException) else None
-    recording, caller, log = torch.is_grad_enabled(), sys._getframe(1), latest_log()
+    error = error or sys.exception() or getattr(sys, "last_value", None)
+    log = latest_log()
     try:
-        with probing_alone():
-            if isinstance(what, torch.Tensor):
-                scene = Scene(tensors=(what,) if loss is None else (what, loss), caller=caller, recording=recording)
-                return of_tensor(scene, log, what, loss).done(log.age() if log is not None else "")
-            return of_error(error or sys.exception() or getattr(sys, "last_value", None), log, recording)
+        if isinstance(what, torch.Tensor):
+            scene = Scene(log, tensors=(what,) if loss is None else (what, loss))
+            with probing_alone():
+                return _of_tensor(scene, what, loss).done(log.age())
+        return _of_error(error, log)
     except Exception as failure:
-        return _not_found(error, failure)
+        said = "The search itself failed, which is a mistake of the course."
+        happened = [said, message_of(failure), *([message_of(error)] if error is not None else [])]
+        return Reason("", UNKNOWN, "Could not find out", happened)
 
 
-def of_tensor(scene: Scene, log: Log | None, tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
+def _of_tensor(scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) -> Reason:
     """Why a tensor is not finite, has no gradient or does not move; of a loss that is finite, that it is."""
-    if kind_of_bad(tensor) or (tensor.is_leaf and tensor.grad is not None and kind_of_bad(tensor.grad)):
-        return not_finite(scene, log, tensor)
-    is_loss = tensor.numel() == 1 and tensor.grad_fn is not None and not tensor.retains_grad
-    return finite(scene, tensor) if is_loss and loss is None else silence(scene, log, tensor, loss)
+    is_loss = loss is None and tensor.numel() == 1 and tensor.grad_fn is not None and not tensor.retains_grad
+    for one in (tensor, *(scene.leaves if is_loss else ())):
+        if kind_of_bad(one) or (one.is_leaf and one.grad is not None and kind_of_bad(one.grad)):
+            return not_finite(scene, one)
+    if not is_loss:
+        return Silence(scene, tensor, loss).answer()
+    reason = Reason("", FINE, "Nothing is seen to be wrong with the loss")
+    said = "`{name}` is finite, {number}, and so are the weights behind it and their gradients."
+    reason.tell(said, name=scene.name(tensor) or "loss", number=f"{tensor.item():.4g}")
+    return reason
 
 
-def of_error(error: BaseException | None, log: Log | None, recording: bool = True) -> Reason:
+def _of_error(error: BaseException | None, log: Log) -> Reason:
     """Why an error was raised."""
     if error is None:
         return Reason("", UNKNOWN, "No error is known", ["No error was raised yet in this session."])
-    for one in _chain(error):
-        page = page_for(f"{type(one).__name__}: {one}")
-        if page is not None and one.__traceback__ is None:  # a message that was pasted
-            first = page.causes[0]
-            return Reason(page.key, first.key, happened=[first.cause]).done()
-        if page is not None:
-            scene, search = Scene(one, recording=recording), _SEARCHES.get(page.key)
-            reason = search(scene, log) if search is not None else by_page(scene, log, page)
-            return reason.done(log.age() if log is not None else "")
-    return Reason(
-        "", UNKNOWN, "An error that is not in the index",
-        [message_of(error), "It is none of the errors of autograd that the course knows."],
-    )  # fmt: skip
+    one, page = known_error(error)
+    if page is None:
+        said = [message_of(error), "It is none of the errors of autograd that the course knows."]
+        return Reason("", UNKNOWN, "An error that is not in the index", said)
+    if one.__traceback__ is None:  # a message that was pasted
+        return Reason(page.key, page.causes[0].key, happened=[page.causes[0].cause]).done()
+    scene, search = Scene(log, one), _SEARCHES.get(page.key)
+    with probing_alone():
+        return (search(scene) if search is not None else _by_page(scene, page)).done(log.age())
 
 
-def is_known(error: BaseException) -> bool:
-    """Whether the index has an error, or one that it came from."""
-    return any(page_for(f"{type(one).__name__}: {one}") is not None for one in _chain(error))
+def known_error(error: BaseException) -> tuple[BaseException, ErrorPage | None]:
+    """The first that has a page in the index, of an error and those that it came from, and its page."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        if (page := page_for(f"{type(one).__name__}: {one}")) is not None:
+            return one, page
+        seen.add(id(one))
+        one = one.__cause__ or one.__context__
+    return error, None
 
 
-def _chain(error: BaseException | None) -> list[BaseException]:
-    """An error and those that it came from."""
-    found: list[BaseException] = []
-    while error is not None and not any(error is one for one in found):
-        found.append(error)
-        error = error.__cause__ or error.__context__
-    return found
-
-
-def _not_found(error: Any, failure: BaseException) -> Reason:
-    reason = Reason("", UNKNOWN, "Could not find out")
-    reason.say(f"The error was: {message_of(error)}" if error is not None else "")
-    reason.say(f"The search itself failed, which is a mistake of the course: {message_of(failure)}")
+def _by_page(scene: Scene, page: ErrorPage) -> Reason:
+    """What can be said of any error that has a page: the line, what the tensors in it are, what is at hand."""
+    reason = Reason(page.key)
+    told = []
+    for one in scene.named_in(statement_at(scene.here))[:4]:
+        said, kind = describe(one.tensor), "a leaf" if one.tensor.is_leaf else "a result"
+        flag = "requires grad" if one.tensor.requires_grad else "does not require grad"
+        told += [f"`{one.name}` is {said}, {kind} that {flag}"] * (not said.startswith("<"))  # inside of a transform
+    reason.tell("{raised}, raised it[: {told}].", raised=scene.here, told="; ".join(told))
+    if len(page.causes) == 1:
+        reason.cause = page.causes[0].key
+        reason.happened.append(page.causes[0].cause)
     return reason
+
+
+def _unused(scene: Scene) -> Reason:
+    """Which of the tensors the loss does not lead to, and which ones like them it does."""
+    reason, asked = Reason("unused_in_graph"), scene.in_torch("inputs")[:1] or scene.in_torch("t_inputs")[:1]
+    reached = {id(one) for one in (*scene.nodes, *scene.leaves)}
+    missing = [one for one in tensors_in(asked) if id(one if one.grad_fn is None else one.grad_fn) not in reached]
+    alike = scene.names(one for one in scene.leaves if any(one.shape == other.shape for other in missing))
+    reason.cause = "other_object" if alike else ""
+    said = "{raised}, raised it.[ Not in the graph: {names}.][ Of the same shape, and in it: {alike}.]"
+    reason.tell(said, raised=scene.here, names=scene.names(missing), alike=alike)
+    return reason
+
+
+def _leaf(scene: Scene) -> Reason:
+    """Which leaf is edited."""
+    reason, statement = Reason("leaf_in_place"), statement_at(scene.here)
+    leaf = next((one for one in scene.named_in(statement) if one.tensor.is_leaf and one.tensor.requires_grad), None)
+    made = scene.log.made(leaf.tensor).site if leaf is not None else None
+    reason.tell(
+        "{edited}, edits [`{name}`, ]a leaf that requires grad[ and was made in {made}], while autograd is recording.",
+        edited=scene.here, name=leaf.name if leaf is not None else "", made=made if made != scene.here else None,
+    )  # fmt: skip
+    if scene.frames[-1].f_code.co_filename.endswith("torch/nn/functional.py"):
+        reason.cause = "inplace_first_layer"
+    elif any(getattr(node, "attr", "") == "grad" for node in (ast.walk(statement) if statement is not None else ())):
+        reason.cause = "manual_step"
+    elif leaf is not None:
+        reason.cause = "own_initialisation" if isinstance(leaf.tensor, torch.nn.Parameter) else "filled_after_flag"
+    return reason
+
+
+def _scalar(scene: Scene) -> Reason:
+    """Which tensor has more than one number, and the line that left it so."""
+    reason, root = (
+        Reason("not_a_scalar", "forgotten_mean"),
+        next((one for one in scene.roots if one.numel() != 1), None),
+    )
+    reason.tell(
+        "{subject}[ made in {made},] has more than one number. {needed:at} calls backward on it.",
+        subject=f"`{name}`, {describe(root)}," if (name := scene.name(root)) else "What backward was called on",
+        needed=scene.here,
+        made=scene.log.node(root.grad_fn).site if root is not None else None,
+    )  # fmt: skip
+    for site in scene.log.lines(scene.nodes[:20]):
+        if re.search(r"reduction\s*=\s*[\"']none", site.source):
+            reason.cause = "unreduced_loss"
+            reason.point("asked for", site)
+    modules = scene.objects(torch.nn.Module)
+    if layers := [name for name, module in modules if getattr(module, "reduction", "") == "none"]:
+        reason.cause = "unreduced_loss"
+        reason.tell('{layers} has `reduction="none"`: a loss for each sample.', layers=layers)
+    return reason
+
+
+_SEARCHES: dict[str, Callable[[Scene], Reason]] = {
+    "modified_in_place": modified, "second_backward": second, "does_not_require_grad": no_history,
+    "nan_in_backward": nan_in_backward, "unused_in_graph": _unused, "leaf_in_place": _leaf, "not_a_scalar": _scalar,
+}  # fmt: skip
+"""Who answers, by the page's key."""

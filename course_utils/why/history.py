@@ -1,132 +1,232 @@
-"""Why a loss has no history (``no_history``): where it ended, as a watch has seen it, or what is left to see."""
+"""Why a loss has no history (``no_history``), and why a tensor has no gradient or does not move (``Silence``)."""
 
+import functools
 from typing import Any
 
 import torch
 
 from course_utils.base.text import describe
-from course_utils.why.log import Cut, Log
-from course_utils.why.look import decorated
-from course_utils.why.reason import LOOK, Reason, begin, listed, place, where
-from course_utils.why.scene import Scene, parameters_of
+from course_utils.base.user_code import Site
+from course_utils.graph.recorded import nodes_behind, saved_slots
+from course_utils.why.log import Cut, spoken
+from course_utils.why.pages import FINE, LOOK, SILENCES, UNKNOWN, Reason
+from course_utils.why.scene import Scene
 
-_CAUSES = {
-    "mode": "no_grad_mode", "reentrant": "reentrant_checkpoint", "dtype": "not_differentiable",
-    "operation": "not_differentiable",
-}  # fmt: skip
 _CUTS = {
-    "detach": "`detach` gives its value without its history",
-    "data": "its value is used without its history, as `.data` and NumPy give it",
-    "number": "a number is taken out of it, and a Python number has no history",
-    "dtype": "whole numbers and truth values have no gradient",
-    "operation": "the operation has no derivative",
-    "gradient": "`torch.autograd.grad` gives gradients without a history, unless it is told `create_graph=True`",
-    "reentrant": "a checkpoint with `use_reentrant=True` records nothing unless one of its inputs requires grad",
-    "mode": "recording was switched off",
+    "detach": ("cut_history", "`detach` gives its value without its history"),
+    "data": ("cut_history", "its value is used without its history, as `.data` and NumPy give it"),
+    "number": ("cut_history", "a number is taken out of it, and a Python number has no history"),
+    "dtype": ("not_differentiable", "whole numbers and truth values have no gradient"),
+    "operation": ("not_differentiable", "the operation has no derivative"),
+    "gradient": ("cut_history", "`torch.autograd.grad` was not told `create_graph=True`"),
+    "reentrant": ("reentrant_checkpoint", "`use_reentrant=True` records nothing unless an input requires grad"),
+    "mode": ("no_grad_mode", "recording was switched off"),
 }
-"""What each way to end a history does."""
+"""The cause for each way to end a history, and what it does."""
 
-_DECORATED = "Leave the decorator out, or put what is to be recorded into `with torch.enable_grad():`."
+_UNSEEN = "What Python and NumPy do with numbers and arrays is not seen."
 
 
-def no_history(scene: Scene, log: Log | None) -> Reason:
+def no_history(scene: Scene) -> Reason:
     """Where the loss lost its history."""
     reason = Reason("does_not_require_grad")
     root = next((one for one in scene.roots if not one.requires_grad), None)
-    name = scene.name(root) if root is not None else ""
-    subject = f"`{name}`" if name else "The loss"
-    cut = log.cut(root) if log is not None and root is not None else None
+    subject = f"`{name}`" if (name := scene.name(root)) else "The loss"
+    cut = scene.log.cut(root) if root is not None else None
     if cut is not None and cut.how != "values":
-        how = tell_cut(reason, cut, subject)
-        reason.cause = _CAUSES.get(how, "cut_history")
-    elif not _switched_off(reason, scene, subject):
-        _left(reason, scene, log, root, subject, cut)
-    reason.happened[-1] += f" {begin(place(scene.here))} calls backward on what is left."
-    reason.point("needed", scene.here)
+        _tell_cut(reason, cut, subject)
+    elif not scene.recording:
+        reason.cause, reason.unsure = "no_grad_mode", f"Which line switched it off. {LOOK}"
+        reason.tell("{subject} has no history, and recording is switched off at this moment.", subject=subject)
+    else:
+        _left(reason, scene, root, subject, cut)
+    reason.tell("{needed:at} calls backward on what is left.", needed=scene.here)
+    reason.happened = [" ".join(reason.happened)]
     return reason
 
 
-def tell_cut(reason: Reason, cut: Cut, subject: str) -> str:
-    """Says where a history ended, and who switched recording off; returns how."""
-    switch = cut.switch
-    how = "reentrant" if switch is not None and switch.how == "checkpoint" else cut.how
-    site = switch.site if how == "reentrant" and switch is not None else cut.site
-    off = ""
-    if how == "mode" and switch is not None:
-        by = "The function is decorated" if switch.how == "decorator" else "It was switched off"
-        off = f" {by}{where(switch.site)}."
-        reason.point("switched off", switch.site)
-        if switch.how == "decorator":
-            reason.cure = _DECORATED
-    if how == "gradient":
-        reason.cure = f"Say `create_graph=True` in {place(site)}."
-    reason.say(f"{subject} has no history: it ended{where(site)}. There, {_CUTS[how]}.{off}")
-    reason.point("cut", site)
-    return how
+def _tell_cut(reason: Reason, cut: Cut, subject: str) -> None:
+    """Says where a history ended, and which line switched recording off."""
+    reason.cause, how = _CUTS[cut.how]
+    said = "{subject} has no history: it ended in {cut}. There, {how}[: {switched_off}, did that]."
+    reason.tell(said, subject=subject, cut=cut.site, how=how, switched_off=cut.switch)
 
 
-def tell_not_followed(reason: Reason, cuts: list[Cut]) -> None:
+def _tell_places(reason: Reason, places: list[Site]) -> None:
     """Names the lines at which a value went on as a number or an array, where a watch cannot follow it."""
-    sites = list(dict.fromkeys(cut.site for cut in cuts))
-    text = " or ".join(f"{place(site)}, `{site.source}`" for site in sites[:3])
-    one = len(sites) == 1
-    reason.say(f"{'The one place' if one else 'A place'} where a history ended in what was watched is {text}.")
-    reason.unsure = "Where the value went from there: what Python and NumPy do with a number is not seen."
-    for site in sites[:3]:
-        reason.point("cut", site)
+    reason.cause, reason.unsure = "cut_history", f"Where the value went from there. {_UNSEEN}"
+    reason.tell("In what was watched, a history ended in {cut}.", cut=places[:3])
 
 
-def _switched_off(reason: Reason, scene: Scene, subject: str) -> bool:
-    """Recording is off now, or was in a decorated function that the error came through."""
-    for site in filter(None, (decorated(entry.tb_frame) for entry in scene.entries)):
-        reason.say(
-            f"{subject} has no history. The error came through `{site.function}`, decorated{where(site)}: nothing is"
-            " recorded in there."
-        )
-        reason.cure, reason.cause = _DECORATED, "no_grad_mode"
-        reason.point("switched off", site)
-        return True
-    if not scene.recording:
-        reason.say(f"{subject} has no history, and recording is switched off at this moment.")
-        reason.cause, reason.unsure = "no_grad_mode", f"Which line switched it off. {LOOK}"
-    return not scene.recording
-
-
-def _left(
-    reason: Reason, scene: Scene, log: Log | None, root: torch.Tensor | None, subject: str, values: Cut | None
-) -> None:
+def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str, values: Cut | None) -> None:
     """What the variables show, and the places of which a watch knows no more."""
-    watched = log is not None and root is not None and bool(log.memory(root))
-    modules = [(name, parameters_of(module)) for name, module in scene.objects(torch.nn.Module)]
+    modules = [(name, list(module.parameters())) for name, module in scene.objects(torch.nn.Module)]
     frozen = [name for name, ones in modules if ones and not any(one.requires_grad for one in ones)]
-    flagged = [one.name for one in scene.named if one.tensor.requires_grad]
-    without = [one.name for one in scene.named if one.tensor.is_floating_point() and one.tensor is not root]
-    if root is not None and not root.is_floating_point() and not root.is_complex():
-        reason.cause = "not_differentiable"
-        reason.say(f"{subject} is {describe(root)}: it holds no decimals.")
-    elif frozen and not flagged:
-        reason.cause = "frozen"
-        only = f"every parameter of {listed(frozen[:3])} has `requires_grad=False`"
-        reason.say(f"{subject} has no history: {only}, and nothing else at hand requires grad.")
-    elif not flagged:
-        reason.cause = "not_flagged"
-        reason.say(f"{subject} has no history: none of your variables requires grad ({listed(without[:4])} do not).")
+    named = [one for one in scene.named if one.tensor is not root]
+    watched = root is not None and bool(scene.log.memory(root))
+    if named and not any(one.tensor.requires_grad for one in named):
+        reason.cause = "frozen" if frozen else "not_flagged"
+        reason.tell(
+            "{subject} has no history: [every parameter of {frozen} has `requires_grad=False`, and ]nothing at hand"
+            " requires grad[, neither {without}].",
+            subject=subject, frozen=frozen, without=[] if frozen else [one.name for one in named],
+        )  # fmt: skip
     else:
-        history = [one.name for one in scene.named if one.tensor.grad_fn is not None]
-        reason.say(
-            f"{subject} has no history.",
-            f"Of your variables, {listed(history[:4])} {'has' if len(history) == 1 else 'have'} one."
-            if history
-            else "",
-        )
-        cuts: list[Any] = log.cuts_not_followed() if watched and log is not None else []
+        history = [one.name for one in named if one.tensor.grad_fn is not None]
+        reason.tell("{subject} has no history[; of your variables, {names} have one].", subject=subject, names=history)
+        reason.unsure = f"Where it was cut. {_UNSEEN if watched else LOOK}"
         if values is not None:
-            reason.say(f"It was computed from a new tensor, made of plain values{where(values.site)}.")
-            reason.point("cut", values.site)
-        if cuts:
-            tell_not_followed(reason, cuts)
-        if cuts or values is not None:
             reason.cause = "cut_history"
+            reason.tell("It was computed from a new tensor, made of plain values in {cut}.", cut=values.site)
+        if watched and (places := scene.log.cuts_not_followed()):
+            _tell_places(reason, places)
+
+
+class Silence:
+    """Why a tensor has no gradient, or does not move: asks one question after the other.
+
+    Args:
+        loss: what its gradient was expected of; None where any will do.
+    """
+
+    def __init__(self, scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) -> None:
+        self.scene, self.log, self.tensor, self.loss = scene, scene.log, tensor, loss
+        self.watched, self.name = bool(scene.log.memory(tensor)), scene.name(tensor) or "the tensor"
+        self.gradient = tensor.grad if tensor.is_leaf or tensor.retains_grad else None  # others warn
+        self.reason, self.made, self.passed = Reason(""), scene.log.made(tensor).site, scene.log.passed(tensor)
+        self.back = self.passed.site if self.passed is not None else None
+
+    def answer(self) -> Reason:
+        """What the first question says that has an answer."""
+        reason, what = self.reason, "gets no gradient" if self.gradient is None else "does not move"
+        for question in (self._flag, self._arrived if self.gradient is None else self._zero, self._moves):
+            if not reason.cause:
+                question()
+        if not reason.cause:
+            self._say(FINE, "`{name}`, {told}, has a gradient.", told=describe(self.tensor))
+        reason.title = f"Why `{self.name}` {what}"
+        if reason.cause == FINE:
+            reason.title, reason.lines = f"Nothing is seen to be wrong with `{self.name}`", []
+        elif reason.cause not in (*SILENCES, UNKNOWN):
+            reason.cause = "cut_history"
+        return reason
+
+    def _say(self, cause: str, text: str, **known: Any) -> None:
+        self.reason.cause = cause
+        self.reason.tell(text, name=self.name, **known)
+
+    def _flag(self) -> None:
+        """Whether it can have a gradient, asks for one, and keeps it."""
+        tensor, node, cut, name = self.tensor, self.tensor.grad_fn, self.log.cut(self.tensor), self.name
+        if not tensor.is_floating_point() and not tensor.is_complex():
+            said = "`{name}`[, made in {made},] is {told}: no decimals, so it has no gradient."
+            self._say("whole_numbers", said, told=describe(tensor), made=self.made)
+        elif node is not None and not tensor.retains_grad:
+            said = "`{name}` is no leaf: `{op}` made it[ in {made}]."
+            self._say("not_a_leaf", said, op=spoken(node.name()), made=self.log.node(node).site)
+        elif tensor.is_leaf and tensor._base is not None and tensor._base.requires_grad:
+            said = "`{name}` is a view, made while recording was off[ in {made}], and has no history."
+            self._say("no_grad_mode", said, made=self.made)
+            self.reason.cure = f"Make a leaf of its own of it: `{name} = {name}.detach().clone().requires_grad_()`."
+        elif tensor.requires_grad:
+            return
+        elif cut is not None and cut.how != "values":
+            _tell_cut(self.reason, cut, f"`{name}`")
+        elif isinstance(tensor, torch.nn.Parameter):
+            self._say("frozen", "`{name}` is a parameter with `requires_grad=False`.")
         else:
-            unseen = "What Python and NumPy do with numbers and arrays, as after `tolist()`, is not seen."
-            reason.unsure = f"Where it was cut. {unseen if watched else LOOK}"
+            self._say("not_flagged", "`{name}`[, made in {made},] does not require grad.", made=self.made)
+
+    @functools.cached_property
+    def losses(self) -> list[torch.Tensor]:
+        """The loss; or the single numbers that the user's variables hold, those with a history first."""
+        found = [one for one in self.scene.named if one.tensor.numel() == 1 and type(one.tensor) is torch.Tensor]
+        found.sort(key=lambda one: (one.tensor.grad_fn is None, "loss" not in one.name))
+        others = [one.tensor for one in found if one.tensor is not self.tensor and one.tensor.is_floating_point()]
+        return others if self.loss is None else [self.loss]
+
+    @functools.cached_property
+    def reached(self) -> torch.Tensor | None:
+        """The first loss that leads to it."""
+        mine = self.tensor if self.tensor.grad_fn is None else self.tensor.grad_fn
+        ways = ((loss, getattr(node, "variable", node)) for loss in self.losses for node in nodes_behind(loss))
+        return next((loss for loss, end in ways if end is mine), None)
+
+    def _arrived(self) -> None:
+        """Whether a gradient can arrive, has arrived, and is still there."""
+        loss, mine = self.reached, self.tensor
+        slots = [slot for node in nodes_behind(loss) for slot in saved_slots(node)] if loss is not None else []
+        if loss is None and self.passed is None:
+            self._unreached()
+        elif self.passed is None and not any(slot.freed for slot in slots):
+            said = "`{name}` is in the graph of `{loss}`, and no backward has gone through it[, or {cleared}]."
+            unclear = "" if any(slot.value is not None for slot in slots) else "its gradient was cleared since"
+            self._say("no_backward", said, loss=self.scene.name(loss) or "loss", cleared=unclear)
+        elif not mine.is_leaf:
+            said = "`{name}`[, made in {made},] was asked to keep its gradient after backward, or it was cleared since."
+            self._say("not_a_leaf", said, made=self.made)
+        elif self._has_moved():
+            self._say(FINE, "`.grad` is None since it was cleared; before, steps used it.")
+        else:
+            self._say("cleared", "A gradient came to `{name}`[ in {backward}] and was cleared.", backward=self.back)
+
+    def _unreached(self) -> None:
+        """No loss leads to it."""
+        log, loss, named = self.log, next(iter(self.losses), None), self.scene.name(self.loss)
+        whose = f"the graph of `{named}`" if named else "the graph of any loss at hand"
+        plain = (self.scene.name(loss) or "the loss") if loss is not None and loss.is_leaf else ""
+        self._say("unused", "`{name}` is not in {whose}[; `{plain}` has no history].", whose=whose, plain=plain)
+        if not self.watched:
+            self.reason.unsure = f"Whether it was not used, or its history ended on the way. {LOOK}"
+            return
+        mine, nodes = log.numbers_of([self.tensor]), (node for one in self.losses for node in nodes_behind(one))
+        cuts = [cut for node in nodes if (cut := log.node(node).entered) is not None and mine & cut.leaves]
+        cuts += [cut for one in self.losses if one.grad_fn is None and (cut := log.cut(one)) is not None]
+        if cuts:
+            _tell_cut(self.reason, cuts[0], f"What comes from `{self.name}`")
+        elif places := log.cuts_not_followed(self.tensor):
+            _tell_places(self.reason, places)
+
+    def _zero(self) -> None:
+        """Whether its gradient is zero."""
+        if self.gradient is None or bool((self.gradient.detach() != 0).any()):
+            return
+        edits, zero = self.log.of(self.gradient, "edits"), "The gradient of `{name}` is zero"
+        if edits and edits[-1].name in ("zero_", "fill_"):
+            used = "before that, it was used" if self._has_moved() else ""
+            said = zero + " since it was cleared in {cleared}[; {used}]."
+            self._say(FINE if used else "cleared", said, cleared=edits[-1].site, used=used)
+        elif self.gradient._version and not edits:
+            self._say("cleared", zero + ", and its memory was written to since it arrived, as `w.grad.zero_()` does.")
+            self.reason.unsure = f"Which line wrote to it. {LOOK}"
+        else:
+            self._say("zero_gradient", zero + ", though it arrived.")
+
+    @functools.cached_property
+    def optimizers(self) -> list[tuple[str, torch.optim.Optimizer, dict[str, Any]]]:
+        """Those that have the tensor, and the group that it is in."""
+        every = self.scene.objects(torch.optim.Optimizer)
+        groups = [(name, one, group) for name, one in every for group in one.param_groups]
+        return [found for found in groups if any(one is self.tensor for one in found[2]["params"])]
+
+    def _moves(self) -> None:
+        """Whether an optimizer changes it."""
+        every = [name for name, _ in self.scene.objects(torch.optim.Optimizer)]
+        if not every or self.gradient is None or not self.tensor.is_leaf:
+            return
+        name, _, group = self.optimizers[0] if self.optimizers else ("", None, {})
+        if not name:
+            self._say("not_in_optimizer", "`{name}` has a gradient, and is not in {others}.", others=every)
+        elif not float(group["lr"]):
+            self._say("learning_rate_zero", "`{optimizer}` moves `{name}` with a learning rate of 0.", optimizer=name)
+        elif not self._has_moved():
+            said = "`{name}` has a gradient[ of {backward}] and `{optimizer}` has `{name}`[, but {did}]."
+            did = "no step has moved it" if self.watched else ""
+            self._say("no_step" if did else UNKNOWN, said, optimizer=name, backward=self.back, did=did)
+            self.reason.unsure = "" if did else f"Whether `{name}.step()` ran. {LOOK}"
+
+    def _has_moved(self) -> bool:
+        """Whether an optimizer has changed it, as far as that leaves a trace."""
+        if self.watched:
+            return any(edit.steps for edit in self.log.of(self.tensor, "edits") or ())
+        return self.tensor._version > 1 or any(one.state.get(self.tensor) for _, one, _ in self.optimizers)

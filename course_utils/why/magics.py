@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from course_utils.why.ask import is_known, why
-from course_utils.why.not_finite import first_bad
+from course_utils.why.ask import known_error, why
+from course_utils.why.backward import first_bad
 from course_utils.why.watch import watch_why
 
 _HINT = "An error of autograd: `why()` in the next cell says more; with `%%why` above this one, it names the lines too."
@@ -16,8 +16,7 @@ def add_why(ipython: Any) -> None:
     it inside ``watch_why``, and answers below it: why it failed, what made its first NaN, or what its line asks for.
     """
     from IPython.core.magic import output_can_be_silenced
-
-    answered: list[BaseException | None] = [None]
+    from IPython.display import display
 
     def ask(line: str) -> Any:
         return ipython.ev(f"__import__('importlib').import_module('course_utils.why.ask').why({line})")
@@ -29,24 +28,17 @@ def add_why(ipython: Any) -> None:
         watch = watch_why()
         with watch:
             result = run_as_it_stands(ipython, cell, "%%why")
-        error = result.error_in_exec or result.error_before_exec
+        error, bad = result.error_in_exec or result.error_before_exec, first_bad(watch.log)
         if error is not None:
-            answered[0] = error
-            show(why(error) if is_known(error) else None)
+            if known_error(error)[1] is not None:
+                display(why(error))
             ipython.showtraceback = lambda *args, **kwargs: vars(ipython).pop("showtraceback")  # it was shown
             raise error
-        bad = first_bad(watch.log)
         return ask(line) if line.strip() else bad.done() if bad is not None else None
-
-    def show(reason: Any) -> None:
-        from IPython.display import display
-
-        if reason is not None:
-            display(reason)
 
     def hint(result: Any) -> None:
         error = result.error_in_exec
-        if error is not None and error is not answered[0] and is_known(error) and "%%why" not in result.info.raw_cell:
+        if error is not None and "%%why" not in result.info.raw_cell and known_error(error)[1] is not None:
             print(_HINT)
 
     ipython.register_magic_function(magic, "line_cell", "why")

@@ -1,17 +1,33 @@
 """The index of errors: what PyTorch's errors and warnings mean, what causes them, and what helps (``pages``,
-``page_for``). Each is a text file in ``errors/``.
+``page_for``), each a text file in ``errors/``. And what ``why`` answers with it (``Reason``): a card in a notebook,
+text elsewhere.
 """
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+import re
+import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from course_utils import catalogue
+from course_utils.base.document import Block, Shown, card, paragraph, rows, typed
 from course_utils.base.files import prose, read_toml, require_fields
+from course_utils.base.markup import BLUE, GREEN, ORANGE
+from course_utils.base.user_code import NOWHERE, Site
 
 ERRORS = Path(__file__).with_name("errors")
+SILENCES = read_toml(ERRORS.with_name("silences.toml"))
+"""The texts where no error was raised, by the cause."""
+
+FINE, UNKNOWN = "nothing_wrong", "unknown"
+"""The causes where nothing is wrong, and where it could not be found out."""
+
+LOOK = "To see the line, put `%%why` above the cell and run it again; a script, with `autograd-control why script.py`."
+
+_told: set[str] = set()
+"""What it was explained of why the engine cares: it is said once."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +37,7 @@ class Cause:
     key: str  # its name within the page: "optimizer_step"
     cause: str
     cure: str
-    explained: tuple[str, str]  # as the page's, where it has none of its own
+    explained: tuple[str, ...]  # as the page's, where it has none of its own
 
 
 @dataclass(frozen=True)
@@ -32,16 +48,11 @@ class ErrorPage:
     kind: str  # the name of the error's class, or the warning's: "RuntimeError"
     messages: tuple[str, ...]  # parts of what it says, one of which every release's message has
     title: str  # what happened, in the reader's words
-    explained: tuple[str, str]  # a lesson, or "further/detach" for the notebook that goes on from it, and a heading
+    explained: tuple[str, ...]  # a lesson, or "further/detach" for the notebook that goes on from it, and a heading
     program: str  # complete, of at most ten lines, raises it
     prints: str  # what is raised, "RuntimeError: the whole message", on the release that the course pins
     means: str
     causes: tuple[Cause, ...]  # the most frequent first
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """Where it is explained, as notebook and heading: ``("03_detach", "A view, not a copy")``."""
-        return (catalogue.notebook(self.explained[0]), self.explained[1])
 
     @property
     def warns(self) -> bool:
@@ -70,12 +81,8 @@ def page_for(message: str) -> ErrorPage | None:
         that of an error before that of a warning, and of two the one that more of the message belongs to.
     """
     said = _squeezed(message)
-    found = [
-        (not page.warns, len(squeezed), page)
-        for page in pages()
-        for squeezed in map(_squeezed, page.messages)
-        if squeezed in said
-    ]
+    parts = ((page, _squeezed(part)) for page in pages() for part in page.messages)
+    found = [(not page.warns, len(part), page) for page, part in parts if part in said]
     return max(found, key=lambda row: row[:2])[2] if found else None
 
 
@@ -88,30 +95,128 @@ def read(path: Path) -> ErrorPage:
     values = read_toml(path)
     needed = {"kind", "messages", "title", "explained", "program", "means", "causes"}
     require_fields(path, "the page", values, needed, {"prints"})
-    explained = _place(values["explained"])
+    causes = []
+    for one in values["causes"]:
+        require_fields(path, f"cause {one.get('key', '')!r}", one, {"key", "cause", "cure"}, {"explained"})
+        place = tuple(one.get("explained", values["explained"]))
+        causes.append(Cause(one["key"], prose(one["cause"]), prose(one["cure"]), place))
     return ErrorPage(
-        key=path.stem,
-        kind=values["kind"],
-        messages=tuple(map(prose, values["messages"])),
-        title=prose(values["title"]),
-        explained=explained,
-        program=values["program"].strip("\n"),
-        prints=values.get("prints", "").strip("\n"),
-        means=prose(values["means"]),
-        causes=tuple(_cause(path, fields, explained) for fields in values["causes"]),
-    )
-
-
-def _cause(path: Path, fields: Mapping[str, Any], explained: tuple[str, str]) -> Cause:
-    require_fields(path, f"cause {fields.get('key', '')!r}", fields, {"key", "cause", "cure"}, {"explained"})
-    place = _place(fields["explained"]) if "explained" in fields else explained
-    return Cause(fields["key"], prose(fields["cause"]), prose(fields["cure"]), place)
+        path.stem, values["kind"], tuple(map(prose, values["messages"])), prose(values["title"]),
+        tuple(values["explained"]), values["program"].strip("\n"), values.get("prints", "").strip("\n"),
+        prose(values["means"]), tuple(causes),
+    )  # fmt: skip
 
 
 def _squeezed(text: str) -> str:
     return "".join(text.split())
 
 
-def _place(explained: list[str]) -> tuple[str, str]:
-    lesson, heading = explained
-    return lesson, heading
+@dataclass(eq=False, repr=False)
+class Reason(Shown):
+    """Why an error was raised, a gradient is missing, or a number is not finite.
+
+    Attributes:
+        page: the page's key in the index of errors; "" for a silence.
+        cause: the cause's key in that page; for a silence a word for it, ``FINE`` where nothing is wrong, ``UNKNOWN``
+            where it was not seen.
+        title: what it is about, in a few words.
+        happened: what happened, with the user's names and lines; a sentence or more each.
+        lines: the user's lines that matter: what each did ("edited"), and where it is.
+        cure: the smallest change that mends it.
+        code: that change as a line of the user's code; "" where it is none.
+        unsure: what could not be known, and how to find out.
+        means: why the engine cares.
+        explained: where the course explains it: a lesson's name and one of its headings.
+        again: ``means`` was shown before, and is left out of the card.
+    """
+
+    page: str
+    cause: str = ""
+    title: str = ""
+    happened: list[str] = field(default_factory=list)
+    lines: list[tuple[str, Site]] = field(default_factory=list)
+    cure: str = ""
+    code: str = ""
+    unsure: str = ""
+    means: str = ""
+    explained: tuple[str, ...] = ()
+    again: bool = False
+
+    def tell(self, text: str, **known: Any) -> None:
+        """Adds what happened, and points at the lines that it names.
+
+        Args:
+            text: with ``{made}`` for a line of the user's and its source, or ``{made:at}`` for its number alone, which
+                is pointed at in the role of that name; ``{names}`` for a list of names, ``{op}`` for anything else.
+                A part in brackets is left out where something that it names is not known.
+            known: what the names stand for; of lists, four are named.
+        """
+        for role, value in known.items():
+            known[role] = value[:4] if isinstance(value, list) else None if value == NOWHERE else value
+            for one in known[role] if isinstance(value, list) else [value]:
+                self.point(role.replace("_", " "), one)
+        while part := re.search(r"\[([^][]*)\]", text):
+            whole = all(known[name] for name in re.findall(r"\{(\w+)", part[1]))
+            text = text[: part.start()] + part[1] * whole + text[part.end() :]
+        text = re.sub(r"\{(\w+)(:at)?\}", lambda name: _in_words(known[name[1]], not name[2]), text)
+        self.happened += [text[:1].upper() + text[1:]] * bool(text)
+
+    def point(self, role: str, site: Any) -> None:
+        """Adds a line, where it is known and new in this role."""
+        if isinstance(site, Site) and site.file and (role, site) not in self.lines:
+            self.lines.append((role, site))
+
+    def done(self, age: str = "") -> "Reason":
+        """Itself, with the texts of its page, or of ``silences.toml`` where it has none.
+
+        Args:
+            age: how old what was seen is; "" where that need not be said.
+        """
+        page = next((page for page in pages() if page.key == self.page), None)
+        if page is not None:
+            self.title, self.means, self.explained = page.title, page.means, page.explained
+            known = next((one for one in page.causes if one.key == self.cause), None)
+            if known is not None:
+                self.cure, self.explained = self.cure or known.cure, known.explained
+            elif not self.cause and not self.cure and not self.unsure:
+                self.happened += [f"Perhaps: {one.cause} {one.cure}" for one in page.causes[:3]]
+        elif texts := SILENCES.get(self.cause):
+            self.means, self.cure = prose(texts.get("means", "")), self.cure or prose(texts.get("cure", ""))
+            self.explained = tuple(texts["explained"])
+        self.happened = self.happened or [self.title]
+        if age and self.lines:
+            self.tell("The lines are as a watch has seen them that ended {age} ago.", age=age)
+        self.again = (self.page or self.cause) in _told
+        _told.add(self.page or self.cause)
+        self.cause = self.cause or UNKNOWN
+        return self
+
+    def card(self) -> Block:
+        """Both forms, made now."""
+        blocks = [paragraph(text) for text in self.happened]
+        blocks += [rows([(role, f"{site}  {site.source}".rstrip()) for role, site in self.lines])] * bool(self.lines)
+        blocks += [paragraph(self.unsure, "Not known")] * bool(self.unsure)
+        blocks += [paragraph(self.means, "Why")] * (bool(self.means) and not self.again)
+        blocks += [paragraph(self.cure, "Do this")] * bool(self.cure)
+        blocks += [typed(self.code, "As a line of yours")] * bool(self.code)
+        if self.explained:
+            lesson, heading = self.explained
+            blocks.append(paragraph("The course on it: ", link=(catalogue.notebook(lesson), heading)))
+        return card(self.title, blocks, {FINE: GREEN, UNKNOWN: BLUE}.get(self.cause, ORANGE))
+
+    def line(self, role: str) -> int:
+        """The number of the first line with a role; 0 where there is none."""
+        return next((site.line for said, site in self.lines if said == role), 0)
+
+
+def _in_words(value: Any, whole: bool) -> str:
+    """A name, a line (with its source, where it is shown whole), or several, in words."""
+    if isinstance(value, list):
+        said = [_in_words(one, whole) if isinstance(one, Site) else f"`{one}`" for one in value]
+        return " and ".join([", ".join(said[:-1])] * (len(said) > 1) + said[-1:]) or "a line that was not seen"
+    if not isinstance(value, Site):
+        return "a line that is not yours" if value is None else str(value)
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    cell = re.match(r"Cell (.*),", str(value))
+    file = f"cell {cell[1]}" if cell else os.path.basename(value.file) if main and value.file != main else ""
+    return f"line {value.line}" + f" of {file}" * bool(file) + f", `{value.source}`" * whole

@@ -6,9 +6,9 @@ import ast
 import contextlib
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from types import CodeType, FrameType, ModuleType, TracebackType
+from traceback import walk_tb
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +19,7 @@ from course_utils.graph.steps import is_users_class, local_variables, steps
 from course_utils.graph.storages import storages_of
 from course_utils.holders.find import users_roots
 from course_utils.holders.search import Path, Root, Search
-from course_utils.source.statements import parsed
+from course_utils.why.log import Log, leaves_behind, tensors_in
 
 _GIVEN = ("t_outputs", "outputs", "tensors")
 """Variables of torch's frames that hold what backward was called on."""
@@ -31,137 +31,98 @@ _SECONDS = 0.15
 """So long may the search for names take."""
 
 
-class Frame(NamedTuple):
-    """A user's function that the error came through, or that is running."""
-
-    variables: dict[str, Any]
-    site: Site
-    expression: ast.expr | None  # the part of the line that was being worked out
-    space: dict[str, Any]  # the variables of its module
-
-
 class Named(NamedTuple):
     """A tensor, and what the user calls it."""
 
     name: str
     tensor: torch.Tensor
+    variable: Any  # the value of the variable that the name begins with
 
 
 class Scene:
     """All there is to look at. Nothing is changed, and none of the user's code is run.
 
     Args:
+        log: what a watch has seen.
         error: the exception; None where a silence is to be explained.
         tensors: the tensors that were asked about.
-        caller: the frame that asks, where there was no error.
-        recording: whether recording is on where it was asked.
 
     Attributes:
-        entries: the traceback's, outermost first.
-        frames: the user's, innermost first.
-        roots: the tensors whose graphs count.
+        frames: those that the error came through, outermost first.
+        here: the user's line that raised.
         back: the user's line that called backward; where none did, the one that raised.
+        roots: the tensors whose graphs count.
+        recording: whether recording is on where it was asked.
     """
 
-    def __init__(
-        self, error: BaseException | None = None, tensors: tuple[torch.Tensor, ...] = (),
-        caller: FrameType | None = None, recording: bool = True,
-    ) -> None:  # fmt: skip
-        self.error, self.recording = error, recording
-        self.entries = list(_entries(error.__traceback__ if error is not None else None))
-        users = [one for one in self.entries if is_user_file(one.tb_frame.f_code.co_filename)]
-        self.frames = tuple(_frame(one.tb_frame, one.tb_lineno, one.tb_lasti) for one in reversed(users))
-        if error is None:
-            self.frames = tuple(_running(caller))
-        self.back = self._back()
-        self.roots = (*tensors, *self._given_to_backward())
-
-    @property
-    def here(self) -> Site:
-        """The user's line that raised."""
-        return self.frames[0].site if self.frames else NOWHERE
-
-    @property
-    def message(self) -> str:
-        return str(self.error)
-
-    def _back(self) -> Site:
-        site = NOWHERE
-        for entry in self.entries:
-            code = entry.tb_frame.f_code
+    def __init__(self, log: Log, error: BaseException | None = None, tensors: tuple[torch.Tensor, ...] = ()) -> None:
+        self.log, self.error, self.message, self.recording = log, error, str(error), torch.is_grad_enabled()
+        self._traceback = error.__traceback__ if error is not None else None
+        self.frames = [frame for frame, _ in walk_tb(self._traceback)]
+        self.here = self.back = NOWHERE
+        self._variables, called = dict[str, Any](), False
+        for frame, line in walk_tb(self._traceback):
+            code = frame.f_code
             if is_user_file(code.co_filename):
-                site = Site(code.co_filename, entry.tb_lineno, code.co_qualname)
-            elif code.co_name in ("backward", "grad") and site.file:
-                return site
-        return site
+                self.here = Site(code.co_filename, line, code.co_qualname)
+                self.back = self.back if called else self.here
+                self._variables = frame.f_globals | local_variables(frame)
+            elif code.co_name in ("backward", "grad"):
+                called = self.here != NOWHERE
+        for file, line, function in re.findall(r'^\s*File "(.+?)", line (\d+), in (.+)$', self.message, re.MULTILINE):
+            if is_user_file(file):  # of another process
+                self.here, self._variables = Site(file, int(line), function), {}
+        given = (one for value in chain.from_iterable(map(self.in_torch, _GIVEN)) for one in tensors_in([value]))
+        self.roots = (*tensors, *given)
 
     def in_torch(self, name: str) -> list[Any]:
         """What a variable of PyTorch's own functions on the error's way refers to, outermost first."""
-        frames = [entry.tb_frame for entry in self.entries]
-        found = [local_variables(one).get(name) for one in frames if not is_user_file(one.f_code.co_filename)]
-        return [value for value in found if value is not None]
-
-    def _given_to_backward(self) -> Iterator[torch.Tensor]:
-        for value in chain.from_iterable(map(self.in_torch, _GIVEN)):
-            for one in value if isinstance(value, (tuple, list)) else (value,):
-                if isinstance(one, torch.Tensor):
-                    yield one
+        frames = (frame for frame in self.frames if not is_user_file(frame.f_code.co_filename))
+        return [value for frame in frames if (value := local_variables(frame).get(name)) is not None]
 
     @functools.cached_property
-    def named(self) -> tuple[Named, ...]:
+    def named(self) -> list[Named]:
         """The user's tensors by name: of the frames, innermost first, then of modules."""
-        looking = Search((0,), self._insides(), graphs=False)
+        looking = Search((0,), (id(self.error),), graphs=False)
+        roots = list(self._roots())
         with contextlib.suppress(Exception):  # what a user's objects do when they are looked at
-            looking.run(self._frame_roots(), _SECONDS)
-            looking.run(users_roots(), _SECONDS)  # a large program's modules must not keep the frames waiting
-        found = ((_written(path), path.things[-1]) for path in looking.tensors() if not _is_shells(path.root.name))
-        return tuple(Named(name, tensor) for name, tensor in found if name)
+            for kind in ("local", "global"):  # a large program's modules must not keep the frames waiting
+                looking.run((root for root in roots if root.kind == kind), _SECONDS)
+        of_shell = {"In", "Out", "_oh", "_dh", *(root.name for root in roots if not root.name.strip("_i0123456789"))}
+        found = ((_written(path), path) for path in looking.tensors() if path.root.name not in of_shell)
+        return [Named(name, path.things[-1], path.root.value) for name, path in found if name]
 
-    def _insides(self) -> list[int]:
-        """By ``id``, what a library's module keeps for itself, such as a list of its parameters: no name for them."""
-        return [
-            id(value)
-            for _, module in self.objects(torch.nn.Module)
-            if not is_users_class(type(module))
-            for name, value in own(module).items()
-            if name.startswith("_") and name not in HELD
-        ]
+    def _roots(self) -> Iterator[Root]:
+        """The user's variables, those of the function that raised first."""
+        for name, value in self._variables.items():
+            if not name.startswith("__"):
+                yield Root("local", name, "", "", 0, value)
+        yield from users_roots(self._traceback)
 
-    def _frame_roots(self) -> Iterator[Root]:
-        for frame in self.frames:
-            for name, value in frame.variables.items():
-                if not name.startswith("__") and not issubclass(type(value), ModuleType):
-                    where = "" if frame.site.function == "<module>" else frame.site.function
-                    yield Root("local" if where else "global", name, where, frame.site.file, 0, value)
-
-    def name(self, tensor: torch.Tensor) -> str:
-        """What the user calls a tensor: in the question, or as a variable; "" where no variable refers to it."""
-        asked = self.frames[0].expression if self.error is None and self.frames else None
-        for one in asked.args if isinstance(asked, ast.Call) else ():
-            if isinstance(one, (ast.Name, ast.Attribute, ast.Subscript)) and self.value(ast.unparse(one)) is tensor:
-                return ast.unparse(one)
+    def name(self, tensor: torch.Tensor | None) -> str:
+        """What the user calls a tensor; "" where no variable refers to it."""
         return next((named.name for named in self.named if named.tensor is tensor), "")
 
-    def names_on(self, tensor: torch.Tensor) -> list[Named]:
-        """The user's tensors that share a tensor's memory; none inside of a transform, where it has none."""
-        with contextlib.suppress(NotImplementedError):
-            wanted = {storage._cdata for storage in storages_of(tensor)}
-            return [one for one in self.named if any(own._cdata in wanted for own in storages_of(one.tensor))]
-        return []
+    def names(self, tensors: Iterable[torch.Tensor]) -> list[str]:
+        """The names of those that have one."""
+        return list(dict.fromkeys(filter(None, map(self.name, tensors))))
 
-    def value(self, text: str) -> Any:
-        """What a name refers to in the user's frames, innermost first; parts are followed, nothing is called."""
-        first, *rest = re.findall(r"[^.\[\]\"']+", text)
-        spaces = (*(frame.variables for frame in self.frames), *(frame.space for frame in self.frames))
-        found = next((variables[first] for variables in spaces if first in variables), None)
-        for name in rest:
-            found = _part(found, name)
-        return found
+    def names_on(self, tensor: torch.Tensor) -> list[Named]:
+        """The user's tensors that share a tensor's memory."""
+        wanted = {storage._cdata for storage in storages_of(tensor)}
+        return [one for one in self.named if any(own._cdata in wanted for own in storages_of(one.tensor))]
+
+    def named_in(self, statement: ast.stmt | None) -> list[Named]:
+        """The tensors that a statement of the function that raised names."""
+        nodes = ast.walk(statement) if statement is not None else ()
+        words = {ast.unparse(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute))}
+        named = [one for one in self.named if one.name in words]
+        return [one for one in named if self._variables.get(one.name.partition(".")[0]) is one.variable]
 
     def objects(self, kind: type) -> list[tuple[str, Any]]:
         """The user's objects of a class, by the name of the variable or attribute; containers are not entered."""
         found: dict[int, tuple[str, Any]] = {}
-        for root in chain(self._frame_roots(), users_roots()):
+        for root in self._roots():
             if issubclass(type(root.value), kind):
                 found.setdefault(id(root.value), (root.name, root.value))
             for edge, value in steps(root.value) if is_users_class(type(root.value)) else ():
@@ -171,38 +132,14 @@ class Scene:
 
     @functools.cached_property
     def nodes(self) -> list[Any]:
-        """The nodes behind the roots, each once."""
-        return list(dict.fromkeys(node for root in self.roots for node in nodes_behind(root)))
+        """The nodes behind the roots, each once; those of leaves are not among them."""
+        nodes = dict.fromkeys(node for root in self.roots for node in nodes_behind(root))
+        return [node for node in nodes if not hasattr(node, "variable")]
 
-
-def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    while traceback is not None:
-        yield traceback
-        traceback = traceback.tb_next
-
-
-def _running(frame: FrameType | None) -> Iterator[Frame]:
-    """The user's functions that are running, from a frame outwards."""
-    while frame is not None:
-        if is_user_file(frame.f_code.co_filename):
-            yield _frame(frame, frame.f_lineno, frame.f_lasti)
-        frame = frame.f_back
-
-
-def _frame(frame: FrameType, line: int | None, instruction: int) -> Frame:
-    code = frame.f_code
-    site = Site(code.co_filename, line or 0, code.co_qualname)
-    return Frame(local_variables(frame), site, _expression(code, instruction), frame.f_globals)
-
-
-def _expression(code: CodeType, instruction: int) -> ast.expr | None:
-    """The part of a line that is being worked out, by the place that the compiler noted for the instruction."""
-    tree, positions = parsed(code.co_filename), list(code.co_positions())
-    place = positions[instruction // 2] if instruction // 2 < len(positions) else None
-    for one in ast.walk(tree) if tree is not None else ():
-        if isinstance(one, ast.expr) and place == (one.lineno, one.end_lineno, one.col_offset, one.end_col_offset):
-            return one
-    return None
+    @functools.cached_property
+    def leaves(self) -> list[torch.Tensor]:
+        """The leaves behind the roots."""
+        return [leaf for root in self.roots for leaf in leaves_behind(root)]
 
 
 def _written(path: Path) -> str:
@@ -219,39 +156,3 @@ def _written(path: Path) -> str:
         else:
             return ""
     return name
-
-
-def own(thing: Any) -> dict[str, Any]:
-    """An object's own attributes, whatever its class says."""
-    try:
-        return object.__getattribute__(thing, "__dict__")
-    except AttributeError:
-        return {}
-
-
-def modules_in(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """A module and those inside it, in their order; no method of theirs is called."""
-    yield module
-    for layer in (own(module).get("_modules") or {}).values():
-        if isinstance(layer, torch.nn.Module):
-            yield from modules_in(layer)
-
-
-def parameters_of(module: torch.nn.Module) -> list[torch.Tensor]:
-    """The parameters of a module and of those inside it."""
-    every = (one for layer in modules_in(module) for one in (own(layer).get("_parameters") or {}).values())
-    return [one for one in every if one is not None]
-
-
-def _part(thing: Any, name: str) -> Any:
-    """An attribute that is there, or an item; past properties and ``__getattr__`` of the user's."""
-    if type(thing) in (list, tuple, dict):
-        with contextlib.suppress(LookupError, ValueError):
-            return thing[name] if type(thing) is dict else thing[int(name)]
-    mine = own(thing)
-    return next((held[name] for held in (mine, *(mine.get(place) or {} for place in HELD)) if name in held), None)
-
-
-def _is_shells(name: str) -> bool:
-    """Whether a variable is IPython's own: ``_``, ``Out``."""
-    return name in ("In", "Out", "_oh", "_dh") or not name.strip("_i0123456789")

@@ -7,32 +7,32 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from traceback import walk_stack
 from types import FrameType, TracebackType
 from typing import Any
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, is_user_file, user_site
 from course_utils.graph.recorded import nodes_behind
-from course_utils.record.operations import OperationWatch, Watcher
+from course_utils.graph.steps import local_variables
+from course_utils.record.operations import OperationWatch
 from course_utils.record.process import NEW_THREADS, replaced
-from course_utils.why.log import Log, Pass, Switch
-from course_utils.why.look import decorated
-from course_utils.why.seen import MOST_NODES, watcher
+from course_utils.why.log import MOST_NODES, Log, Pass, leaves_behind, tensors_in
+from course_utils.why.seen import Witness
 
-_latest: list[Log] = []
+_latest = [Log()]
 
 
-def latest_log() -> Log | None:
-    """What the latest watch has seen; None where there was none."""
-    return _latest[-1] if _latest else None
+def latest_log() -> Log:
+    """What the latest watch has seen; nothing where there was none."""
+    return _latest[0]
 
 
 def forget() -> None:
     """Forgets what the latest watch has seen."""
-    _latest.clear()
+    _latest[0] = Log()
 
 
 class watch_why:
@@ -55,17 +55,11 @@ class watch_why:
         self.log = Log()
 
     def __enter__(self) -> "watch_why":
-        _latest[:] = [self.log]
-        NEW_THREADS.add(self._in_thread)
-        self._told = (
-            *((function, self._pass) for function in _BACKWARD),
-            *((function, self._switch) for function in _SWITCHES),
-            *((function, self._clear) for function in _CLEARING),
-        )
+        _latest[0] = self.log
+        self._told = [(NEW_THREADS, self._in_thread), *((function, getattr(self, told)) for function, told in _TOLD)]
         for function, told in self._told:
             function.add(told)
-        self._hook = register_optimizer_step_pre_hook(self._step)
-        self._watchers = self._for_thread()
+        self._watchers = self.log.recorder.watcher, Witness(self.log)
         self._mode = OperationWatch.enter(*self._watchers)
         return self
 
@@ -73,50 +67,43 @@ class watch_why:
         self._mode.leave(*self._watchers)
         for function, told in self._told:
             function.remove(told)
-        self._hook.remove()
-        NEW_THREADS.remove(self._in_thread)
         self.log.ended = time.monotonic()
-
-    def _for_thread(self) -> tuple[Watcher, Watcher]:
-        return self.log.recorder.watcher, watcher(self.log)
 
     @contextlib.contextmanager
     def _in_thread(self) -> Iterator[None]:
-        with OperationWatch(*self._for_thread()):
+        with OperationWatch(self.log.recorder.watcher, Witness(self.log)):
             yield
 
     def _pass(self, backward: Callable, *args: Any, **kwargs: Any) -> Any:
         """Runs a backward pass, and notes what it goes through."""
         __tracebackhide__ = True  # a notebook shows the error's way without it
-        log = self.log
-        given: Any = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
-        roots = [given] if isinstance(given, torch.Tensor) else list(given)
-        every = (node for root in roots for node in nodes_behind(root))
-        nodes = list(dict.fromkeys(itertools.islice(every, MOST_NODES)))
-        leaves = [node.variable for node in nodes if hasattr(node, "variable")]
-        keeps = kwargs.get("retain_graph")
+        log, keeps, frame = self.log, kwargs.get("retain_graph"), sys._getframe(1)
+        roots = list(tensors_in([args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))]))
+        every = itertools.chain.from_iterable(map(nodes_behind, roots))
+        nodes = (node for node in itertools.islice(every, MOST_NODES) if not hasattr(node, "variable"))
         one = Pass(
-            _stack(sys._getframe(1)),
-            log.tick(),
-            sequence_number(),
-            frozenset(root.grad_fn._sequence_nr() for root in roots if root.grad_fn is not None),
-            frozenset((node.name(), node._sequence_nr()) for node in nodes if not hasattr(node, "variable")),
-            bool(kwargs.get("create_graph")) if keeps is None else bool(keeps),
-            frozenset(number for leaf in leaves for number in log.numbers_of(leaf)),
+            site=user_site(frame),
+            stack=tuple(user_site(one) for one, _ in walk_stack(frame) if is_user_file(one.f_code.co_filename)),
+            at=sequence_number(),
+            roots=frozenset(root.grad_fn._sequence_nr() for root in roots if root.grad_fn is not None),
+            nodes=frozenset((node.name(), node._sequence_nr()) for node in nodes),
+            keeps=bool(kwargs.get("create_graph") if keeps is None else keeps),
+            leaves=log.numbers_of(leaf for root in roots for leaf in leaves_behind(root)),
         )
         if any(root.numel() == 1 for root in roots):
-            one.bad = next((bad for root in roots if (bad := log.not_finite(root))), None)
-            log.first_bad = log.first_bad or one.bad
-        del nodes, leaves, every
+            one.bad = next((bad for root in roots if (bad := log.of(root, "bad"))), None)
+        del roots, every, nodes, frame
         log.running.append(one)
         try:
             return backward(*args, **kwargs)
         except BaseException:
-            one.failed = True
+            one.failed, log.broken = True, one
             raise
         finally:
             log.running.remove(one)
             log.passes.append(one)
+            if log.first_bad is None or (one.bad is not None and log.first_bad.what == "inf"):
+                log.first_bad = one.bad
 
     def _switch(self, switch: Callable, *args: Any, **kwargs: Any) -> Any:
         """Switches recording on or off, and notes who switched it off."""
@@ -126,50 +113,32 @@ class watch_why:
             self.log.switches[threading.get_ident()] = _who(sys._getframe(1))
         return done
 
-    def _clear(self, clear: Callable, owner: Any, *args: Any, **kwargs: Any) -> Any:
-        """Lets an optimizer or a module clear gradients, and notes where."""
-        self.log.note(owner, "zero_grad", user_site(sys._getframe(1)))
-        return clear(owner, *args, **kwargs)
 
-    def _step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Notes where an optimizer steps."""
-        self.log.note(optimizer, "step", user_site(sys._getframe(1)))
-
-
-def _stack(frame: FrameType | None) -> tuple[Site, ...]:
-    """The user's lines that are running, from a frame outwards."""
-    found = []
-    while frame is not None:
-        if is_user_file(frame.f_code.co_filename):
-            found.append(user_site(frame))
-        frame = frame.f_back
-    return tuple(found)
-
-
-def _who(frame: FrameType | None) -> Switch:
-    """Who switches recording off, from a frame outwards."""
-    site = user_site(frame)
-    while frame is not None and not is_user_file(frame.f_code.co_filename):
-        if (function := decorated(frame)) is not None:
-            return Switch("decorator", function)
-        frame = frame.f_back
-    return Switch("block", site)
+def _who(frame: FrameType | None) -> Site:
+    """The line that switches recording off, from a frame outwards: of a block, a call or a decorator."""
+    for one, _ in walk_stack(frame):
+        code = getattr(local_variables(one).get("func"), "__code__", None)
+        if is_user_file(one.f_code.co_filename):
+            break
+        if one.f_code.co_name == "decorate_context" and code is not None:
+            return Site(code.co_filename, code.co_firstlineno, code.co_qualname)
+    return user_site(frame)
 
 
 def _telling(plain: Callable, listeners: list[Callable]) -> Callable:
     def call(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        run = plain
-        for listener in tuple(listeners):
-            run = functools.partial(listener, run)
-        return run(*args, **kwargs)
+        calls = functools.reduce(lambda run, listener: functools.partial(listener, run), tuple(listeners), plain)
+        return calls(*args, **kwargs)
 
     return call
 
 
-_BACKWARD = [replaced(torch.autograd, name, _telling) for name in ("backward", "grad")]
-_SWITCHES = [
-    replaced(torch.set_grad_enabled, "__init__", _telling),
-    replaced(torch.inference_mode, "__enter__", _telling),
-]
-_CLEARING = [replaced(owner, "zero_grad", _telling) for owner in (torch.optim.Optimizer, torch.nn.Module)]
+_TOLD = [
+    (replaced(owner, name, _telling), told)
+    for owner, name, told in (
+        (torch.autograd, "backward", "_pass"), (torch.autograd, "grad", "_pass"),
+        (torch.set_grad_enabled, "__init__", "_switch"), (torch.inference_mode, "__enter__", "_switch"),
+    )
+]  # fmt: skip
+"""What is called through a watch: a function, and the watch's method that calls it."""

@@ -21,7 +21,7 @@ import torch
 
 from course_utils import watch_why, why
 from course_utils.base.user_code import call_it_the_users
-from course_utils.why.reason import UNKNOWN, Reason
+from course_utils.why.pages import UNKNOWN, Reason
 from course_utils.why.watch import forget
 
 PROGRAMS = Path(__file__).parent / "programs"

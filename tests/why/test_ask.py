@@ -15,8 +15,7 @@ import torch
 from course_utils import load_ipython_extension, watch_why, why
 from course_utils.base import user_code
 from course_utils.base.user_code import call_it_the_users
-from course_utils.why.pages import pages
-from course_utils.why.reason import UNKNOWN
+from course_utils.why.pages import UNKNOWN, pages
 from course_utils.why.watch import forget
 from tests.why.drive import end_process_group
 
@@ -82,7 +81,7 @@ def test_nothing_is_changed_and_nothing_of_the_users_runs():
     with torch.no_grad():
         reason = why(error)
         assert not torch.is_grad_enabled()
-    assert reason.cause == "inplace_operation"
+    assert reason.page == "modified_in_place" and "`h` was saved for backward by `tanh`" in str(reason)
     assert run == []
     assert torch.equal(before[0], torch.get_rng_state())
     assert (h._version, w._version, w.grad, len(w._backward_hooks)) == before[1:]
@@ -242,7 +241,7 @@ def test_a_notebook_is_asked_in_the_next_cell_or_runs_the_cell_watched(shell, ca
     shell.run_cell(EDITS, store_history=True)
     assert "An error of autograd: `why()`" in capsys.readouterr().out
     alone = shell.run_cell("%why", store_history=True).result
-    assert alone.cause == "inplace_operation" and "put `%%why` above the cell" in alone.unsure
+    assert alone.page == "modified_in_place" and "put `%%why` above the cell" in alone.unsure
     assert [(role, site.line) for role, site in alone.lines] == [("needed", 4)]
     watched = shell.run_cell(f"%%why\n{EDITS}", store_history=True)
     said = capsys.readouterr().out
@@ -309,7 +308,7 @@ kept[0].backward()
 def test_what_is_known_of_memory_ends_with_it():
     with watch_why() as watch:
         x = torch.zeros(1000).log()
-        assert watch.log.not_finite(x) is not None
+        assert watch.log.of(x, "bad") is not None
         del x
     y = torch.full((1000,), float("-inf"))  # the same memory, most likely
     assert watch.log.memory(y) == [] and len(watch.log.recorder.live) == 0

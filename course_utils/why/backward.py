@@ -1,0 +1,235 @@
+"""Why backward says that a tensor was modified in place (``modified``), or that a graph was gone through before
+(``second``); and why a number is NaN or infinite (``not_finite``, ``nan_in_backward``).
+"""
+
+import ast
+import inspect
+import re
+from typing import Any
+
+import torch
+
+from course_utils.base.files import prose
+from course_utils.base.torch_private import FunctionBase
+from course_utils.base.user_code import Site
+from course_utils.graph.recorded import Slot, nodes_behind, saved_slots
+from course_utils.source.statements import is_bound_in, is_in_loop, statement_at
+from course_utils.why.log import VIEWS, Edited, Log, NotFinite, Pass, kind_of_bad, leaves_behind, spoken
+from course_utils.why.pages import LOOK, SILENCES, Reason
+from course_utils.why.scene import Scene
+
+_USED = {
+    "kept_state": "What {made}, computed in the round before goes into this one with its history.",
+    "summed_loss": "The loss of the round before is part of this one: {made}, adds to it.",
+    "made_outside_loop": "What {made}, recorded was recorded once, and each round goes back through it.",
+    "shared_part": "What {made}, recorded is part of both graphs.",
+    "backward_twice": "The same graph, recorded by {made}, is gone back through twice.",
+}
+"""What was gone through before, by the cause."""
+
+
+def modified(scene: Scene) -> Reason:
+    """Which tensor was edited, the line that made it, the line that edited it, and what to write instead."""
+    reason, log, (node, tensor) = Reason("modified_in_place"), scene.log, _stale(scene)
+    version = re.search(r"expected version (\d+)", scene.message)
+    edits: list[Edited] = []
+    if tensor is not None:
+        named, made, saved = scene.names_on(tensor), log.made(tensor), log.node(node).site
+        reason.tell(
+            "{subject}[, made by `{op}` in {made:at},] was saved for backward by `{keeper}`[ in {saved:at}].",
+            subject=f"`{named[0].name}`" if named else f"A tensor of shape {list(tensor.shape)}", made=made.site,
+            op=spoken(made.name), keeper=spoken(node.name()), saved=saved if saved != made.site else None,
+        )  # fmt: skip
+        edits = [edit for edit in log.of(tensor, "edits") or () if version and edit.version > int(version[1])]
+    if edits and tensor is not None:
+        _edited(reason, scene, node, tensor, edits)
+    else:
+        reason.tell("It was edited since." if tensor is not None else "A tensor that it needs was edited since.")
+        reason.unsure = f"Which line edited it. {LOOK}"
+    reason.tell("{needed:at} is the backward that needed it as it was.", needed=scene.back)
+    reason.happened = [" ".join(reason.happened)]
+    return reason
+
+
+def _stale(scene: Scene) -> tuple[Any, torch.Tensor | None]:
+    """The node that backward stopped at, the latest of those that saved a tensor which was edited since; and this."""
+    for node in sorted(scene.nodes, key=lambda node: -node._sequence_nr()):
+        for slot in saved_slots(node, tells_freed=False):
+            if isinstance(slot.value, torch.Tensor) and not slot.packed and _is_edited(node, slot):
+                return node, slot.value
+    return None, None
+
+
+def _is_edited(node: Any, slot: Slot) -> bool:
+    name = slot.name.partition("[")[0]
+    try:
+        getattr(node, name if isinstance(node, FunctionBase) else f"_saved_{name}")
+    except RuntimeError as error:
+        return "modified by an inplace operation" in str(error)
+    return False
+
+
+def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits: list[Edited]) -> None:
+    """What a watch has seen edit it since."""
+    edit, sites, last = edits[0], list(dict.fromkeys(edit.site for edit in edits)), scene.log.broken
+    by = "" if edit.steps else edit.by
+    reason.tell("Its memory was edited in {edited}[, inside `{by}`].", edited=sites[:3], by=by)
+    reason.cause = "inplace_operation"
+    if edit.steps and last is not None:
+        earlier = [one for one in scene.log.passes if one is not last and one.stack == last.stack]
+        reason.cause = "kept_graph" if any(node._sequence_nr() < one.at for one in earlier) else "optimizer_step"
+    elif "inplace" in str(inspect.signature(getattr(torch.nn.functional, by or "len", len))):
+        reason.cause = "inplace_activation"
+    elif by:
+        reason.cure = f"`{by}` writes to what it is given: hand it a copy, `.clone()`."
+    elif edit.view or edit.name == "index_put_":
+        reason.cause = "indexed_assignment"
+    elif any(one.tensor.is_leaf and one.tensor.requires_grad for one in scene.names_on(tensor)):
+        reason.cure = "Edit it after the backward that needs it, not between the forward pass and that."
+    elif len(sites) == 1:
+        reason.code = _without_edit(edit.site)
+
+
+def _without_edit(site: Site) -> str:
+    """``h = h + x`` for ``h += x``, where ``h`` is a variable that its function has bound, and no view."""
+    statement = statement_at(site)
+    target = getattr(statement, "target", None)
+    if isinstance(statement, ast.AugAssign) and isinstance(target, ast.Name) and is_bound_in(target.id, site):
+        value = ast.BinOp(ast.Name(target.id, ast.Load()), statement.op, statement.value)
+        return ast.unparse(ast.Assign([target], value, lineno=1))
+    return ""
+
+
+def second(scene: Scene) -> Reason:
+    """Which part of the graph is used up, the line that made it, the backward that freed it, and what to write."""
+    reason, log = Reason("second_backward"), scene.log
+    freed = sorted((node for node in scene.nodes if log.freed(node)), key=lambda node: node._sequence_nr())
+    first, again = log.freed(freed[-1]) if freed else None, log.broken
+    if first is None:
+        reason.tell("{needed}, goes back through a graph that an earlier backward has used up.", needed=scene.here)
+        reason.unsure = f"Which line recorded what is used again, and which backward freed it. {LOOK}"
+        return reason
+    same = again is not None and again.stack == first.stack
+    parts = _parts(scene, first, same)
+    reason.cause = _cause(log, first, parts, same)
+    made = log.lines(parts or filter(first.has, freed))
+    reason.tell(_USED[reason.cause], made=made)
+    reason.tell(
+        "What the graph had saved was freed by the backward in {freed:at}[, {round}]; {needed:at} comes to it again.",
+        freed=first.site, needed=scene.here, round="a round before" * (same and reason.cause != "backward_twice"),
+    )  # fmt: skip
+    return reason
+
+
+def _cause(log: Log, first: Pass, parts: list[Any], same: bool) -> str:
+    if not parts:
+        return "made_outside_loop" if same and any(map(is_in_loop, first.stack)) else "backward_twice"
+    if any(part._sequence_nr() in one.roots for part in parts for one in log.passes if not one.failed):
+        return "summed_loss"
+    if not same:
+        return "shared_part"
+    since = {call.site for nodes in log.threads for at, call in nodes.items() if at >= first.at}
+    return "kept_state" if since & set(log.lines(parts)) else "made_outside_loop"
+
+
+def _parts(scene: Scene, first: Pass, a_round_before: bool) -> list[Any]:
+    """What the rest of the graph has in common with a pass: of a round before, all that was recorded before the pass
+    and leads to what it went through; else what it went through itself. Views are passed by.
+    """
+
+    def is_old(node: Any) -> bool:
+        return node is not None and (first.has(node) or (a_round_before and node._sequence_nr() < first.at))
+
+    found: list[Any] = []
+    for node in (one for new in scene.nodes if not is_old(new) for one, _ in new.next_functions if is_old(one)):
+        while spoken(node.name()) in VIEWS and is_old(node.next_functions[0][0]):
+            node = node.next_functions[0][0]
+        if node not in found and scene.log.node(node).site.file and any(map(first.has, nodes_behind(node))):
+            found.append(node)
+    return found
+
+
+def not_finite(scene: Scene, tensor: torch.Tensor) -> Reason:
+    """Which operation made the first NaN or infinity that got into a tensor, or into its gradient."""
+    log, name, own = scene.log, scene.name(tensor) or "the tensor", bool(kind_of_bad(tensor))
+    shown = tensor if own or tensor.grad is None else tensor.grad
+    whose = f"`{name}`" if own else f"the gradient of `{name}`"
+    reason = Reason("", title=f"Why {whose} is not finite")
+    reason.tell("{whose} is {kind}.", whose=whose, kind="NaN" if kind_of_bad(shown) == "nan" else "infinite")
+    found = log.of(shown, "bad")
+    if found is None or found.given == "weights":
+        # A weight is so because a gradient was: of the passes that led to it, or to what the loss comes from.
+        numbers = log.numbers_of(leaves_behind(tensor))
+        found = next((one.bad for one in log.passes if one.bad is not None and numbers & one.leaves), found)
+    if found is not None:
+        _seen(reason, found)
+    else:
+        _shown(reason, scene, tensor)
+    if reason.cause in ("made_forward", "made_backward") and any(spoken(one.name()) == "where" for one in scene.nodes):
+        reason.cure = _cure("where")
+    reason.happened = [" ".join(reason.happened)]
+    return reason
+
+
+def first_bad(log: Log) -> Reason | None:
+    """What made the first loss that was not finite, or the first gradient that was NaN; None where none was seen.
+
+    An infinite gradient of a finite loss that makes no NaN is what a gradient scaler looks for, and waits out.
+    """
+    found = log.first_bad
+    if found is None or (found.backward and found.what == "inf"):
+        return None
+    reason = Reason("", title="Why a loss or a gradient is not finite")
+    _seen(reason, found)
+    return reason
+
+
+def nan_in_backward(scene: Scene) -> Reason:
+    """Which operation anomaly mode found, and its line."""
+    reason, found = Reason("nan_in_backward"), scene.log.first_bad
+    node = re.search(r"Function '(\w+)' returned nan", scene.message)
+    op = spoken(node[1]) if node else "an operation"
+    reason.tell("The gradient became NaN on its way back through `{op}`, in {needed:at}.", op=op, needed=scene.back)
+    if found is not None:
+        _seen(reason, found)
+    else:
+        reason.unsure = f"Which line: the warning above the error shows it. {LOOK}"
+    reason.cause, reason.cure = "edge_of_domain", _cure(op)
+    return reason
+
+
+def _seen(reason: Reason, found: NotFinite) -> None:
+    """What a watch has seen make it."""
+    first = found
+    while first.before is not None:
+        first = first.before
+    op = spoken(first.name)
+    if first.given:
+        reason.cause = f"in_the_{first.given}"
+        reason.tell("The {given} were so before they were used[ in {used}].", given=first.given, used=first.site)
+    else:
+        reason.cause = "made_backward" if first.backward else "made_forward"
+        reason.tell(
+            "The first was made by {way}`{op}`[ in {made}].[ It was given {numbers}.]",
+            way="backward, on its way back through " * first.backward, op=op, made=first.site,
+            numbers=", ".join(first.inputs),
+        )  # fmt: skip
+        reason.cure = _cure("overflow" if op == "pow" and first.what == "inf" and not first.backward else op)
+    if found is not first:
+        became = found.site if found.site != first.site else None
+        reason.tell("The infinity became a NaN[ in {became_NaN}].", became_NaN=became)
+
+
+def _shown(reason: Reason, scene: Scene, tensor: torch.Tensor) -> None:
+    """What the graph and the user's variables still show."""
+    reason.unsure = f"Which operation made the first; the graph does not show it. {LOOK}"
+    data = [one.name for one in scene.named if not one.tensor.requires_grad and kind_of_bad(one.tensor) == "nan"]
+    weights = scene.names(leaf for leaf in scene.leaves if leaf is not tensor and kind_of_bad(leaf))
+    reason.cause = "in_the_weights" if weights else ""
+    reason.tell("[Weights behind it are so already: {weights}.]", weights=weights)
+    reason.tell("[Of your data, these hold NaN: {data}.]", data=data)
+
+
+def _cure(op: str) -> str:
+    """What helps where an operation makes a NaN or an infinity; "" where nothing is known of it."""
+    return prose(SILENCES["operations"].get(op.replace("_", ""), ""))
