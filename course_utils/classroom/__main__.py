@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
     grade = commands.add_parser("grade", help="grade what was handed in and is not graded yet")
     grade.set_defaults(command=_grade)
-    grade.add_argument("--workers", type=_positive, help="graders on this machine (default: one for every core)")
+    grade.add_argument("--workers", type=int, help="graders on this machine (default: one for every core)")
     grade.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler, whose workers grade instead")
     grade.add_argument("--again", action="store_true", help="also what has not changed since it was graded")
     grade.add_argument("--verbose", action="store_true", help="list what was put right in files before grading")
@@ -74,45 +74,30 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("a number of 1 or more")
-    return number
-
-
 def _init(options: argparse.Namespace) -> int:
     from course_utils.classroom.course.create import create
 
-    made = create(options.folder, options.lessons, options.course_id)
-    for path in made.written:
-        print(f"wrote {path}")
-    for path in made.kept:
-        print(f"kept {path}: it is there already, and is not what this command would write")
-    if not made.written and not made.kept:
-        print("everything is there already")
+    done = create(options.folder, options.lessons, options.course_id)
+    print(*(done or ["everything is there already"]), sep="\n")
     return 0
 
 
 def _release(options: argparse.Namespace) -> int:
-    from course_utils.classroom.course.release import release
-    from course_utils.classroom.run.tried import tried
+    from course_utils.classroom.run.release import release
     from course_utils.classroom.sandbox.bubblewrap import missing
 
     course, no_sandbox = ClassFolder(options.course), missing()
     if no_sandbox:
         print(f"Tests of your own are not tried, since nothing can be graded here. {no_sandbox}", file=sys.stderr)
     for assignment in course.choose(options.assignments, "source"):
-        earns = release(course, assignment, None if no_sandbox else tried)
+        earns = release(course, assignment, tries=not no_sandbox)
         print(f"released {assignment}: {earns:g} points", flush=True)
     return 0
 
 
 def _grade(options: argparse.Namespace) -> int:
-    from course_utils.classroom.course.passed_over import passed_over
-    from course_utils.classroom.run.cluster import Cluster
     from course_utils.classroom.run.command import grade
-    from course_utils.classroom.run.graders import Graders
+    from course_utils.classroom.run.graders import Cluster, Graders
     from course_utils.classroom.run.table import class_table
 
     course = ClassFolder(options.course)
@@ -121,24 +106,22 @@ def _grade(options: argparse.Namespace) -> int:
         print(AS_ROOT, file=sys.stderr)
     workers = Cluster(options.scheduler) if options.scheduler else Graders(options.workers)
     strangers = sorted(course.strangers())  # before grading enters them
-    outcomes = grade(course, assignments, workers, students=options.student, again=options.again)
-    tables = (class_table(outcome.assignment, outcome.rows, options.verbose) for outcome in outcomes)
-    print("\n\n\n".join(tables))
+    tables = grade(course, assignments, workers, students=options.student, again=options.again)
+    print("\n\n\n".join(class_table(name, rows, options.verbose) for name, rows in tables.items()))
     if strangers:
         print(STRANGERS.format(names=", ".join(map(clean, strangers))))
-    if not options.student and (passed := list(passed_over(course))):
+    if not options.student and (passed := list(course.passed_over())):
         print("\nHanded in, and passed over:", *(f"  {line}" for line in passed), sep="\n")
     _say_what_to_mark(course, assignments)
-    if all(outcome.complete for outcome in outcomes):
+    if not any(row.failed for rows in tables.values() for row in rows):
         return 0
-    print(
-        "\nNot everything is done; the reasons are above. The same command, run again, does the rest.", file=sys.stderr
-    )
+    said = "Not everything is done; the reasons are above. The same command, run again, does the rest."
+    print(f"\n{said}", file=sys.stderr)
     return 1
 
 
 def _say_what_to_mark(course: ClassFolder, assignments: Sequence[str]) -> None:
-    from course_utils.classroom.books.marks import still_to_mark
+    from course_utils.classroom.books.gradebook import still_to_mark
 
     lines = [line for name in assignments if (line := still_to_mark(course, name))]
     print("".join(f"\n{line}" for line in lines) + "\n" * bool(lines), end="")
@@ -146,10 +129,9 @@ def _say_what_to_mark(course: ClassFolder, assignments: Sequence[str]) -> None:
 
 def _feedback(options: argparse.Namespace) -> int:
     from course_utils.classroom.books.feedback import feedback, hand_out
-    from course_utils.classroom.course.passed_over import refuse_unknown
 
     course, failed = ClassFolder(options.course), False
-    refuse_unknown(course, options.student)
+    course.refuse_unknown(options.student)
     assignments = course.choose(options.assignments)
     if not options.assignments:  # those of which something is graded
         assignments = [name for name in assignments if course.api.get_autograded_students(name)] or assignments

@@ -1,25 +1,37 @@
-"""Everything that leaves the course folder (``export``): marks, outcomes, misunderstandings."""
+"""Everything that leaves the course folder (``export``): points, outcomes, and who misunderstood what.
+
+Nobody's points are made up: what was not handed in, and what is still to be marked, is empty and never 0.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from course_utils.base.files import write_whole
-from course_utils.classroom.books.gradebook import settle
-from course_utils.classroom.books.marks import Mark
-from course_utils.classroom.books.misunderstood import as_csv, as_markdown, count
-from course_utils.classroom.books.stored import load, refuse_outdated, without_texts
-from course_utils.classroom.books.totals import Line, Totals
-from course_utils.classroom.course import spreadsheet
+from course_utils.base.markup import clean, visible
+from course_utils.classroom.books.gradebook import Mark, marks_in, reports, settle
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.results import Report
+
+Line = tuple[object, ...]
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
+# With these a formula begins, also in their wide forms: https://owasp.org/www-community/attacks/CSV_Injection
+_SIGNS = tuple("=+-@\t\uff1d\uff0b\uff0d\uff20")
 
 
 def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> list[Path]:
     """Writes the files into a folder, which is made, in place of older ones of the same names. Returns them in order:
 
-    - ``students.csv``: a row for each student, with totals; ``moodle.csv`` and ``canvas.csv``: for import there.
+    - ``students.csv``: a row for each student, with totals; ``moodle.csv`` and ``canvas.csv``: for import there, where
+      an empty cell leaves a grade as it is.
     - ``outcomes.csv``: a line for each student and exercise: points, outcome, misunderstandings.
     - ``misunderstood.csv`` and ``misunderstood.md``: how many students showed which misunderstanding.
 
@@ -32,33 +44,152 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> lis
         ValueError: of an assignment, exercises or points have been changed since something was graded.
     """
     settle(course, assignments)
-    totals, reports = Totals(course, assignments), list[Report]()
-    for assignment in assignments:
-        paths = [course.report(assignment, student) for student in course.submitters(assignment)]
-        found = [without_texts(stored.report) for path in paths if (stored := load(path))]
-        refuse_outdated(course, assignment, found)
-        reports += found
-    counts = count(reports)
+    graded = [report for assignment in assignments for report in reports(course, assignment).values()]
+    totals, counts = _Totals(course, assignments), _counted(graded)
     tables: dict[str, Iterable[Line]] = {"students": totals.students(), "moodle": totals.moodle()}
-    tables |= {"canvas": totals.canvas(), "outcomes": _outcomes(reports, totals.marks)}
+    tables |= {"canvas": totals.canvas(), "outcomes": totals.outcomes(graded), "misunderstood": _misunderstood(counts)}
     target.mkdir(parents=True, exist_ok=True)
-    written = [write_whole(target / f"{name}.csv", spreadsheet.as_csv(rows)) for name, rows in tables.items()]
-    written.append(write_whole(target / "misunderstood.csv", as_csv(counts)))
-    return [*written, write_whole(target / "misunderstood.md", as_markdown(counts))]
+    written = [write_whole(target / f"{name}.csv", _as_csv(rows)) for name, rows in tables.items()]
+    return [*written, write_whole(target / "misunderstood.md", _as_markdown(counts))]
 
 
-def _outcomes(reports: Iterable[Report], marks: Mapping[str, Mapping[str, Mapping[str, Mark]]]) -> Iterator[Line]:
-    yield ("assignment", "student", "exercise", "earned", "possible", "outcome", "by_hand", "said", "misconceptions")
-    for report in reports:
-        for result in report.exercises:
-            mark = marks[report.assignment].get(report.student, {}).get(result.grade_id)
-            score = result.earned if mark is None else mark.score
-            earned = "" if score is None else f"{score:g}"  # what is still to be marked is not 0
-            head = (report.assignment, report.student, result.exercise, earned, f"{result.possible:g}", result.outcome)
-            yield (*head, _by_hand(mark), result.said or "", "; ".join(result.misconceptions))
+def _as_csv(rows: Iterable[Line]) -> str:
+    """The rows as CSV that a spreadsheet shows and never runs: an apostrophe stands before what it would take for a
+    formula."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(map(_cell, row) for row in rows)
+    return text.getvalue()
 
 
-def _by_hand(mark: Mark | None) -> str:
-    if mark is None or (mark.given is None and not mark.waits):
-        return ""
-    return "to mark" if mark.given is None else "answered anew" if mark.waits else "marked"
+def _cell(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    text = visible(value).replace("\n", " ")
+    return f"'{text}" if text.lstrip(" ").startswith(_SIGNS) and not _NUMBER.fullmatch(text) else text
+
+
+class _Totals:
+    """What the gradebook holds of assignments, as rows."""
+
+    def __init__(self, course: ClassFolder, assignments: Sequence[str]) -> None:
+        self.possible, self.scores = dict[str, float](), dict[tuple[str, str], float | str]()
+        self.marks = dict[tuple[str, str], dict[str, Mark]]()  # by assignment and student, as the scores
+        with course.gradebook() as gradebook:
+            self.people: list[dict[str, Any]] = [who.to_dict() for who in gradebook.students]
+            for assignment in (one for one in gradebook.assignments if one.name in assignments):
+                self.possible[assignment.name] = assignment.max_score
+                for one in assignment.submissions:
+                    marks = self.marks[assignment.name, one.student_id] = marks_in(one)
+                    self.scores[assignment.name, one.student_id] = _score(marks, one.late_submission_penalty or 0.0)
+        self.people.sort(key=lambda who: str(who["id"]))
+
+    def students(self) -> Iterator[Line]:
+        """Points or what is in their way for each assignment, and the sum of the points."""
+        yield ("student", "last_name", "first_name", "email", *self.possible, "total", "possible", "missing", "to_mark")
+        for who in self.people:
+            scores = [self.scores.get((name, who["id"]), "missing") for name in self.possible]
+            total = sum(score for score in scores if isinstance(score, float))
+            about = (who["id"], who["last_name"] or "", who["first_name"] or "", who["email"] or "")
+            counts = scores.count("missing"), scores.count("to mark")
+            yield (*about, *map(_short, scores), _short(total), _short(sum(self.possible.values())), *counts)
+
+    def moodle(self) -> Iterator[Line]:
+        """For Moodle: Grades, Import, CSV file."""
+        yield ("Username", "ID number", "Email address", *self.possible)
+        for who in self.people:
+            yield (who["id"], who["id"], who["email"] or "", *self._numbers(who["id"]))
+
+    def canvas(self) -> Iterator[Line]:
+        """For Canvas: Gradebook, Import."""
+        yield ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *self.possible)
+        yield ("Points Possible", "", "", "", "", *map(_short, self.possible.values()))
+        for who in self.people:
+            name = ", ".join(filter(None, (who["last_name"], who["first_name"]))) or who["id"]
+            yield (name, "", who["id"], who["id"], "", *self._numbers(who["id"]))
+
+    def _numbers(self, student: str) -> list[str]:
+        scores = [self.scores.get((name, student)) for name in self.possible]
+        return [_short(score) if isinstance(score, float) else "" for score in scores]
+
+    def outcomes(self, graded: Iterable[Report]) -> Iterator[Line]:
+        """A line for each exercise of each report."""
+        points = ("earned", "possible", "outcome", "by_hand", "said")
+        yield ("assignment", "student", "exercise", *points, "misconceptions")
+        for report in graded:
+            marks = self.marks.get((report.assignment, report.student), {})
+            for result in report.exercises:
+                mark = marks.get(result.grade_id, Mark(result.earned, None, False))
+                earned = "" if mark.score is None else f"{mark.score:g}"  # what is still to be marked is not 0
+                by_hand = "" if mark.given is None else "answered anew" if mark.waits else "marked"
+                by_hand = "to mark" if mark.given is None and mark.waits else by_hand
+                points = (earned, f"{result.possible:g}", result.outcome, by_hand, result.said or "")
+                yield (report.assignment, report.student, result.exercise, *points, "; ".join(result.misconceptions))
+
+
+def _score(marks: Mapping[str, Mark], penalty: float) -> float | str:
+    scores = [mark.score for mark in marks.values() if mark.score is not None]
+    if any(mark.waits for mark in marks.values()) or len(scores) < len(marks):
+        return "to mark"
+    return max(0.0, sum(scores) - penalty)
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{round(value, 4):g}"
+
+
+@dataclass
+class _Counts:
+    """One exercise over the whole class.
+
+    Attributes:
+        attempted: students whose answer was looked at: everybody who changed the stub and whose file could be read.
+        passed: students who earned all of it.
+        named: each misunderstanding with the number of students whose card named it. A card may name several.
+    """
+
+    assignment: str
+    exercise: str
+    attempted: int = 0
+    passed: int = 0
+    named: Counter[str] = field(default_factory=Counter)
+
+    def rows(self, otherwise: str = "") -> list[tuple[str, int]]:
+        """The misunderstandings, most frequent first; where none was seen, one row that says so ``otherwise``."""
+        return sorted(self.named.items(), key=lambda item: (-item[1], item[0])) or [(otherwise, 0)]
+
+
+def _counted(graded: Iterable[Report]) -> list[_Counts]:
+    """By assignment and exercise, in the order of the reports; written answers are left out."""
+    found: dict[tuple[str, str], _Counts] = {}
+    for report in graded:
+        for result in (result for result in report.exercises if not result.by_hand):
+            key = report.assignment, result.exercise
+            counts = found.setdefault(key, _Counts(*key))
+            counts.attempted += result.attempted
+            counts.passed += result.outcome == "passed"
+            counts.named.update({" ".join(clean(text, 200).split()) for text in result.misconceptions})
+    return list(found.values())
+
+
+def _misunderstood(counts: Iterable[_Counts]) -> Iterator[Line]:
+    """A line for each misunderstanding of each exercise; an exercise in which none was seen has one without a name."""
+    yield ("assignment", "exercise", "attempted", "passed", "misconception", "students")
+    for one in counts:
+        yield from ((one.assignment, one.exercise, one.attempted, one.passed, *row) for row in one.rows())
+
+
+def _as_markdown(counts: Iterable[_Counts]) -> str:
+    """The same as a table to read or to paste, a section for each assignment."""
+    lines = ["# What the class misunderstood", ""]
+    for assignment, rows in groupby(counts, key=lambda row: row.assignment):
+        lines += [f"## {assignment}", "", "| Exercise | Attempted | Passed | Misunderstanding | Students |"]
+        lines += ["|---|---|---|---|---|"]
+        for one in rows:
+            head = f"{one.exercise} | {one.attempted} | {one.passed}"
+            for name, students in one.rows("" if one.attempted == one.passed > 0 else "none seen"):
+                share = f"{students} ({students / one.attempted:.0%})" if one.attempted and students else ""
+                escaped = name.replace("|", "\\|")
+                lines.append(f"| {head} | {escaped} | {share} |".replace("  ", " "))
+                head = " | | "
+        lines.append("")
+    return "\n".join(lines)

@@ -13,12 +13,8 @@ from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
 from course_utils.base.files import write_whole
 from course_utils.base.markup import clean
 from course_utils.base.words import points, rounded, shown
-from course_utils.classroom.books.gradebook import settle
-from course_utils.classroom.books.marks import Mark, marks_of
-from course_utils.classroom.books.shown import LONGEST_MARKED_UP
-from course_utils.classroom.books.stored import load, refuse_outdated
-from course_utils.classroom.course.folder import ClassFolder
-from course_utils.classroom.course.release import last_words
+from course_utils.classroom.books.gradebook import Mark, marks_of, reports, settle
+from course_utils.classroom.course.folder import ClassFolder, last_words
 from course_utils.classroom.judging.results import ExerciseResult, Report
 
 MOST_REMARKS = 40  # of what happened to the file
@@ -47,14 +43,11 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
     graded = [name for name in graded if course.notebook("autograded", assignment, name).is_file()]
     if not graded:
         raise ValueError(f"Nothing of {assignment} is graded yet.\nTry: autograd-control classroom grade {assignment}")
-    results = {name: load(course.report(assignment, name)) for name in graded}
-    refuse_outdated(course, assignment, (result.report for result in results.values() if result))
+    found = reports(course, assignment)
     settle(course, [assignment])
-    marks, said = marks_of(course, assignment), {}
-    for student, result in results.items():
-        summary = _summary(result.report, marks.get(student, {})) if result else ""
-        said[student] = _convert(course, assignment, student, summary)
-    return said
+    marks = marks_of(course, assignment)
+    summaries = {name: _summary(found[name], marks.get(name, {})) if name in found else "" for name in graded}
+    return {name: _convert(course, assignment, name, summary) for name, summary in summaries.items()}
 
 
 def page(course: ClassFolder, assignment: str, student: str) -> Path:
@@ -79,12 +72,9 @@ def _convert(course: ClassFolder, assignment: str, student: str, summary: str) -
     from nbgrader.utils import capture_log, temp_attrs
 
     class OnTop(NbGraderPreprocessor):
-        """Puts the summary above the notebook, and cuts raw cells, which no filter of ``shown`` sees."""
+        """Puts the summary above the notebook."""
 
         def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-            for cell in nb.cells:
-                if cell.cell_type == "raw" and (more := len(cell.source) - LONGEST_MARKED_UP) > 0:
-                    cell.source = f"{cell.source[:LONGEST_MARKED_UP]}\n... and {more:,} more characters"
             nb.cells.insert(0, new_markdown_cell(summary))
             return nb, resources
 

@@ -1,14 +1,17 @@
-"""Enters reports into nbgrader's gradebook and ``autograded/`` (``Records``), as ``nbgrader autograde`` would.
+"""What is kept of a graded submission: marks in nbgrader's gradebook, and the graded notebook in ``autograded/``, whose
+metadata hold the report (``Records``, ``kept``).
 
 What nbgrader does with a graded notebook is done here with a report, through nbgrader's own interface: automatic
 scores, what a person still has to look at, comments, timestamps, late penalties by the course's own plugin. A mark that
-a person gave is never touched. One process writes.
+a person gave is never touched. One process writes, the notebook last and whole: what it holds is in the gradebook.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,16 +20,93 @@ from nbformat import NotebookNode
 
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
-from course_utils.classroom.books.marks import answers
 from course_utils.classroom.course.folder import ClassFolder, without_log
 from course_utils.classroom.judging.results import Report
+from course_utils.classroom.rebuild.released import read_released
 
 if TYPE_CHECKING:
     from nbgrader.api import SubmittedAssignment
 
+_KEPT = "autograd_control"  # metadata of a graded notebook
+
 
 class Unusable(ValueError):
     """The gradebook takes no marks, whosever they are."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the gradebook holds of one graded cell of one student.
+
+    Attributes:
+        score: that counts, extra credit included; None where a person still has to give it.
+        given: what a person gave; None where nobody did.
+        waits: whether a person has to look at it.
+    """
+
+    score: float | None
+    given: float | None
+    waits: bool
+
+
+def marks_in(submission: SubmittedAssignment) -> dict[str, Mark]:
+    """The marks of a submission, by graded cell."""
+    found = {}
+    for grade in (grade for notebook in submission.notebooks for grade in notebook.grades):
+        is_known = grade.auto_score is not None or grade.manual_score is not None
+        found[grade.name] = Mark(grade.score if is_known else None, grade.manual_score, grade.needs_manual_grade)
+    return found
+
+
+def marks_of(course: ClassFolder, assignment: str) -> dict[str, dict[str, Mark]]:
+    """Student -> graded cell -> mark, of everybody who handed this assignment in."""
+    with course.gradebook() as gradebook:
+        return {one.student_id: marks_in(one) for one in gradebook.assignment_submissions(assignment)}
+
+
+def still_to_mark(course: ClassFolder, assignment: str) -> str:
+    """How many answers wait for a person, in one line; empty where none does."""
+    marks = marks_of(course, assignment).values()
+    waiting = Counter(cell for cells in marks for cell, mark in cells.items() if mark.waits)
+    each = ", ".join(f"{cell} {number}" for cell, number in sorted(waiting.items()))
+    return f"{assignment}: still to mark: {waiting.total()} ({each})" if waiting else ""
+
+
+def kept(course: ClassFolder, assignment: str, student: str) -> tuple[str, Report] | None:
+    """What a student's graded notebook is a result of, and its report; None where there is none as ``Records`` writes
+    it: the submission is graded again."""
+    try:
+        text = course.notebook("autograded", assignment, student).read_text(encoding="utf-8")
+        values = json.loads(text)["metadata"][_KEPT]
+        return values["key"], replace(Report.from_json(json.dumps(values["report"])), notebook=text)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def reports(course: ClassFolder, assignment: str) -> dict[str, Report]:
+    """The reports of everybody who was graded, without their texts.
+
+    Raises:
+        ValueError: exercises or points have been changed since; ``grade`` brings them up to date.
+    """
+    found = {name: kept(course, assignment, name) for name in course.submitters(assignment)}
+    those = {name: without_texts(one[1]) for name, one in found.items() if one}
+    released = read_released(course.notebook("release", assignment).read_text(encoding="utf-8"))
+    wanted = {cell.grade_id: cell.points for cell in released.graded}
+    old = [name for name, one in those.items() if {e.grade_id: e.possible for e in one.exercises} != wanted]
+    if old:
+        named = ", ".join(old[:5]) + f" and {len(old) - 5} more" * (len(old) > 5)
+        raise ValueError(
+            f"{assignment} was released with other exercises or points after these were graded: {named}.\n"
+            f"Try: autograd-control classroom grade {assignment}"
+        )
+    return those
+
+
+def without_texts(report: Report) -> Report:
+    """The report without its notebook and cards: a class of thousands fits into memory."""
+    exercises = tuple(replace(result, text="", html="") for result in report.exercises)
+    return replace(report, notebook="", exercises=exercises)
 
 
 class Records:
@@ -42,11 +122,12 @@ class Records:
     def __exit__(self, *error: object) -> None:
         self.gradebook.close()
 
-    def enter(self, report: Report, time: datetime | None) -> tuple[str, ...]:
+    def enter(self, report: Report, key: str, time: datetime | None) -> tuple[str, ...]:
         """Enters a report: marks first, then the notebook.
 
         Args:
             report: of a released assignment.
+            key: what it is a report of; ``kept`` gives it back.
             time: when it was handed in, in UTC; None where that is not known.
 
         Returns:
@@ -56,68 +137,21 @@ class Records:
             Unusable: the gradebook does not know the assignment or its graded cells, or cannot be written.
             OSError: the notebook cannot be written.
         """
-        path = self._path(report)
-        before, now, said = _answers_in(path), answers(report.notebook), []
-        results = {result.grade_id: result for result in report.exercises}
-        with self._writing(report):
-            released = self.gradebook.find_notebook(report.assignment, report.assignment)
-            known = {cell.name for cell in (*released.grade_cells, *released.task_cells)}
-            if unknown := sorted(results.keys() - known):
-                raise Unusable(_not_released(f"graded cell {', '.join(unknown)}", report.assignment))
-            self.gradebook.update_or_create_student(report.student)
-            self.gradebook.update_or_create_submission(report.assignment, report.student, timestamp=time)
-            notebook = self.gradebook.find_submission_notebook(report.assignment, report.assignment, report.student)
-            for grade in notebook.grades:
-                if (result := results.get(grade.name)) is None:
-                    continue
-                grade.auto_score = None if result.waits else result.earned
-                if grade.manual_score is None:
-                    grade.needs_manual_grade = result.waits
-                elif before.get(grade.name, now[grade.name]) != now[grade.name]:
-                    grade.needs_manual_grade = True  # the mark stays, and asks to be looked at again
-                    said.append(
-                        f"The answer to {result.exercise} is another than the one that got {grade.manual_score:g} of "
-                        f"{result.possible:g} points by hand; mark it again in the Formgrader, or press Resolve."
-                    )
-            for comment in notebook.comments:
-                if result := results.get(comment.name):
-                    why = f"{result.text.partition(': ')[2]} Ask your teacher to look at it."
-                    comment.auto_comment = {
-                        "not attempted": "No response.",
-                        "unreadable": f"Your file could not be read. {why}",
-                    }.get(result.outcome)
-            self.gradebook.db.commit()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if time:
-            self._write(path.with_name("timestamp.txt"), f"{time} UTC\n")
-        else:
-            path.with_name("timestamp.txt").unlink(missing_ok=True)
-        self._write(path, report.notebook)
-        return tuple(said)
-
-    def holds(self, report: Report, time: datetime | None) -> bool:
-        """Whether all that ``enter`` writes is there: the notebook comes last."""
-        path = self._path(report)
-        try:
-            submission = self.gradebook.find_submission(report.assignment, report.student)
-            return submission.timestamp == time and path.read_text(encoding="utf-8") == report.notebook
-        except (OSError, ValueError):  # of which nbgrader's MissingEntry is one
-            return False
-
-    def _path(self, report: Report) -> Path:
-        return self.course.notebook("autograded", report.assignment, report.student)
-
-    @contextmanager
-    def _writing(self, report: Report) -> Iterator[None]:
         from nbgrader.api import InvalidEntry, MissingEntry
         from sqlalchemy.exc import OperationalError
 
         try:
             # What nbgrader adds row by row must not be written half-way; and it logs tracebacks of what is raised here.
             with without_log("tornado.application"), self.gradebook.db.no_autoflush:
-                yield
-        except MissingEntry:
-            raise Unusable(_not_released(f"notebook {report.assignment}", report.assignment)) from None
+                said = self._mark(report, time)
+        except MissingEntry as error:
+            raise Unusable(
+                explain(
+                    f"The gradebook does not know all of {report.assignment}: {error}.",
+                    "the assignment was released, and its notebook is called the same.",
+                    try_this=f"autograd-control classroom release {report.assignment}",
+                )
+            ) from None
         except Exception as error:
             self.gradebook.db.rollback()
             if not isinstance(error, (OperationalError, InvalidEntry)) or "IntegrityError" in str(error):
@@ -126,10 +160,61 @@ class Records:
                 explain(
                     f"The gradebook cannot be written: {str(error).splitlines()[0]}.",
                     "a gradebook that nobody else holds.",
-                    "no mark is lost: results are kept beside it.",
+                    "no mark is lost: what is not entered is graded again.",
                     "close what has it open, and run the same command again.",
                 )
             ) from error
+        path, values = self._path(report), json.loads(report.notebook)
+        values["metadata"][_KEPT] = {"key": key, "report": json.loads(without_texts(report).to_json())}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stamp = path.with_name("timestamp.txt")
+        stamp.unlink(missing_ok=True)
+        # nbgrader's own default, see BaseConverter.permissions: graded notebooks are for reading.
+        mode = 0o664 if self.course.api.coursedir.groupshared else 0o444
+        if time:
+            write_whole(stamp, f"{time} UTC\n").chmod(mode)
+        write_whole(path, json.dumps(values, ensure_ascii=False, indent=1) + "\n").chmod(mode)
+        return said
+
+    def _mark(self, report: Report, time: datetime | None) -> tuple[str, ...]:
+        from nbgrader.api import MissingEntry
+
+        before, now, said = _answers_in(self._path(report)), _answers(report.notebook), list[str]()
+        self.gradebook.update_or_create_student(report.student)
+        self.gradebook.update_or_create_submission(report.assignment, report.student, timestamp=time)
+        notebook = self.gradebook.find_submission_notebook(report.assignment, report.assignment, report.student)
+        grades, comments = ({cell.name: cell for cell in cells} for cells in (notebook.grades, notebook.comments))
+        for result in report.exercises:
+            grade = grades.get(result.grade_id)
+            if grade is None:
+                raise MissingEntry(f"no graded cell is called {result.grade_id}")
+            grade.auto_score = None if result.waits else result.earned
+            if grade.manual_score is None:
+                grade.needs_manual_grade = result.waits
+            elif before.get(grade.name, now[grade.name]) != now[grade.name]:
+                grade.needs_manual_grade = True  # the mark stays, and asks to be looked at again
+                said.append(
+                    f"The answer to {result.exercise} is another than the one that got {grade.manual_score:g} of "
+                    f"{result.possible:g} points by hand; mark it again in the Formgrader, or press Resolve."
+                )
+            if comment := comments.get(result.grade_id):
+                why = " ".join(report.repairs).partition("Nothing was graded. ")[2]
+                comment.auto_comment = {
+                    "not attempted": "No response.",
+                    "unreadable": f"Your file could not be read. {why} Ask your teacher to look at it.",
+                }.get(result.outcome)
+        self.gradebook.db.commit()
+        return tuple(said)
+
+    def holds(self, report: Report, time: datetime | None) -> bool:
+        """Whether the gradebook has the submission that was ``kept``, with its time."""
+        try:
+            return self.gradebook.find_submission(report.assignment, report.student).timestamp == time
+        except ValueError:  # nbgrader's MissingEntry is one
+            return False
+
+    def _path(self, report: Report) -> Path:
+        return self.course.notebook("autograded", report.assignment, report.student)
 
     def apply_penalties(self, assignment: str) -> dict[str, str]:
         """Sets every late penalty of an assignment anew, by the plugin that the course's configuration names.
@@ -142,8 +227,7 @@ class Records:
             student, late = submission.student.id, submission.total_seconds_late
             try:
                 if (late > 0 or submission.late_submission_penalty) and (lost := self._penalty(submission)):
-                    points = f"{lost:g} point{'' if lost == 1 else 's'}"
-                    said[student] = f"{late / 3600:.1f} hours late, {points} less."
+                    said[student] = f"{late / 3600:.1f} hours late, {lost:g} point{'' if lost == 1 else 's'} less."
             except Exception as error:  # a plugin is anybody's code
                 said[student] = f"no late penalty: {error}"
         return said
@@ -160,10 +244,6 @@ class Records:
         self.gradebook.db.expire_all()
         return round(submission.late_submission_penalty or 0.0, 2)
 
-    def _write(self, path: Path, text: str) -> None:
-        # nbgrader's own default, see BaseConverter.permissions: graded notebooks are for reading.
-        write_whole(path, text).chmod(0o664 if self.course.api.coursedir.groupshared else 0o444)
-
 
 def settle(course: ClassFolder, assignments: Iterable[str]) -> None:
     """Sets late penalties anew, as marks and deadlines are now."""
@@ -175,14 +255,20 @@ def settle(course: ClassFolder, assignments: Iterable[str]) -> None:
 def _answers_in(path: Path) -> dict[str, str]:
     """What each graded cell of a graded notebook grades; nothing where there is no such notebook."""
     try:
-        return answers(path.read_text(encoding="utf-8"))
+        return _answers(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
-def _not_released(what: str, assignment: str) -> str:
-    return explain(
-        f"The gradebook knows no {what} in {assignment}.",
-        "the assignment was released, and its notebook is called the same.",
-        try_this=f"autograd-control classroom release {assignment}",
-    )
+def _answers(notebook: str) -> dict[str, str]:
+    """The answers since the graded cell before it, or its own text."""
+    found, since, all_of_them = dict[str, str](), list[str](), list[str]()
+    for cell in json.loads(notebook)["cells"]:
+        grading, source = cell["metadata"].get("nbgrader", {}), "".join(cell["source"]).strip()
+        if grading.get("solution"):
+            since.append(source)
+            all_of_them.append(source)
+        if grading.get("grade") or grading.get("task"):
+            found[grading["grade_id"]] = "\n".join(since or all_of_them)
+            since = []
+    return found

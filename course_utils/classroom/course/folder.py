@@ -14,12 +14,14 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from course_utils.base.errors import explain
-from course_utils.classroom.course.submissions import Submission, read_submission
+from course_utils.base.markup import clean
+from course_utils.classroom.course.submissions import NO_ONES, Submission, read_submission
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook
@@ -28,13 +30,6 @@ if TYPE_CHECKING:
 CONFIG = "nbgrader_config.py"
 HIDDEN_TESTS = "hidden_tests"  # metadata of a cell on its way to whoever grades
 LOCK = ".classroom.lock"
-REPORTS = "reports"  # beside nbgrader's own steps: submitted, autograded, feedback
-# What makes students' texts fit for nbgrader's pages, also where a course's own settings do not say so.
-FILTERS = {
-    "markdown2html": "course_utils.classroom.books.shown.markdown",
-    "highlight_code": "course_utils.classroom.books.shown.code",
-    "strip_files_prefix": "course_utils.classroom.books.shown.unchanged",
-}
 
 
 class ClassFolder:
@@ -65,6 +60,8 @@ class ClassFolder:
         from nbgrader.apps.api import NbGraderAPI
         from traitlets.config import PyFileConfigLoader
 
+        from course_utils.classroom.course.shown import harmless
+
         # nbgrader calls `alembic` as a command when it makes a gradebook; it lies beside this interpreter.
         scripts = str(Path(sys.executable).parent)
         if scripts not in os.get_exec_path():
@@ -80,8 +77,7 @@ class ClassFolder:
             scheme, slashes, file = settings.get("db_url", "sqlite:///gradebook.db").partition("sqlite:///")
             if slashes and not scheme and file:  # whoever finds it held, by a Formgrader or a colleague, waits a minute
                 settings.db_url = f"sqlite:///{self.root / file}{'' if '?' in file else '?timeout=60'}"
-            pages = app.config.HTMLExporter
-            pages.filters = {**pages.get("filters", {}), **FILTERS}
+            harmless(app.config)
             return NbGraderAPI(config=app.config)
 
     @property
@@ -135,6 +131,23 @@ class ClassFolder:
             enrolled = {student.id for student in gradebook.students}
         return sorted(enrolled | self._submitters())
 
+    def refuse_unknown(self, students: Iterable[str]) -> None:
+        """Refuses ids that neither the gradebook knows nor anybody handed in under.
+
+        Raises:
+            ValueError: there is one; the message names those that are like it.
+        """
+        known = self.students()
+        if name := next((name for name in students if name not in known), ""):
+            like = get_close_matches(name, known, n=3, cutoff=0.6)
+            raise ValueError(
+                explain(
+                    f"Nobody is called {name}.",
+                    "an id that is in the gradebook, or a folder in submitted/; assignments stand before --student.",
+                    try_this=("--student " + " or ".join(like)) if like else "nbgrader db student list",
+                )
+            )
+
     def strangers(self) -> set[str]:
         """Who handed something in and is not on the teacher's list of students, where there is one.
 
@@ -153,7 +166,7 @@ class ClassFolder:
         return {name for assignment in self.sources() for name in self.submitters(assignment)}
 
     def submitters(self, assignment: str) -> list[str]:
-        """The students who handed in this assignment, in order; ``"*"`` stands for any."""
+        """The students who handed in this assignment, in order."""
         return [name for name, trouble in self.handed_in(assignment).items() if not trouble]
 
     def handed_in(self, assignment: str) -> dict[str, str]:
@@ -163,13 +176,28 @@ class ClassFolder:
             Name -> why it is no student's folder; empty where it is one.
         """
         directory, path = self.api.coursedir.submitted_directory, self.api.coursedir.format_path
-        name_in = path(directory, "(.*)", ".*" if assignment == "*" else re.escape(assignment), escape=True)
-        found: dict[str, str] = {}
-        for folder in sorted(glob.glob(path(directory, "*", assignment))):
-            match = re.fullmatch(name_in, folder, flags=re.DOTALL)
-            if match and found.get(match[1]) != "":
-                found[match[1]] = _trouble(match[1], folder)
-        return found
+        name_in = re.compile(path(directory, "(.*)", re.escape(assignment), escape=True), re.DOTALL)
+        folders = sorted(glob.glob(path(directory, "*", assignment)))
+        found = {match[1]: folder for folder in folders if (match := name_in.fullmatch(folder))}
+        return {name: _trouble(name, folder) for name, folder in found.items()}
+
+    def passed_over(self) -> Iterator[str]:
+        """A line for everything in ``submitted/`` that no assignment's grading looks at, in order.
+
+        Only the usual layout is looked through, in which a student's folder holds one folder an assignment.
+        """
+        if self.path("submitted", "S", "A").parts[-2:] != ("S", "A"):
+            return
+        root, known = self.path("submitted", "S", "A").parents[1], self.released()
+        for entry in (
+            path for one in sorted(root.glob("*")) for path in (sorted(one.glob("*")) if one.is_dir() else [one])
+        ):
+            names = entry.relative_to(root).parts
+            if entry.name in known or any(name.startswith(NO_ONES) for name in names):
+                continue
+            name = (get_close_matches(entry.stem.lower(), known, n=1, cutoff=0.75) or ["ASSIGNMENT"])[0]
+            place = clean("/".join(names), 120)
+            yield f"{place}: no released assignment's folder; graded is submitted/STUDENT/{name}/{name}.ipynb."
 
     def submission(self, assignment: str, student: str) -> Submission:
         """What a student handed in, as it lies on disk."""
@@ -213,10 +241,6 @@ class ClassFolder:
             mend = f"chgrp -R teachers {self.root}; chmod -R g+rwXs {self.root}; docs/classroom.md says more."
             raise ValueError(explain(said, wanted, try_this=mend)) from error
 
-    def report(self, assignment: str, student: str) -> Path:
-        """Where the result of grading it is kept."""
-        return self.path(REPORTS, student, assignment) / "report.json"
-
 
 def _trouble(student: str, folder: str) -> str:
     if os.path.islink(folder) or os.path.islink(os.path.dirname(folder)):
@@ -240,3 +264,10 @@ def without_log(name: str, level: int = logging.CRITICAL) -> Iterator[None]:
         yield
     finally:
         log.setLevel(before)
+
+
+def last_words(result: dict[str, Any]) -> str:
+    """The most telling line of what nbgrader logged."""
+    lines = [line.strip() for text in (result.get("log"), result.get("error")) for line in (text or "").splitlines()]
+    errors = [line for line in lines if "Error:" in line] or [line for line in lines if "ERROR" in line] or lines
+    return errors[0] if errors else "it gave no reason."

@@ -2,33 +2,66 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from course_utils.classroom.books.gradebook import Records, Unusable
-from course_utils.classroom.books.marks import marks_of
-from course_utils.classroom.books.stored import StoredResult, key_of, load, save, without_texts
+from course_utils.classroom.books.gradebook import Records, Unusable, kept, marks_of, without_texts
 from course_utils.classroom.course.folder import ClassFolder
-from course_utils.classroom.course.passed_over import refuse_unknown
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.results import Report
 from course_utils.classroom.run.graders import Graders
 from course_utils.classroom.run.table import NO_SUBMISSION, Row
 
 
-@dataclass
-class GradedAssignment:
-    """What grading an assignment came to: a row for every student of the class, in order."""
+def grade(
+    course: ClassFolder,
+    assignments: Sequence[str],
+    workers: Graders,
+    students: Sequence[str] = (),
+    again: bool = False,
+) -> dict[str, list[Row]]:
+    """Grades every submission of released assignments that is new or has changed, and enters all results.
 
-    assignment: str
-    rows: list[Row]
+    Whatever ends this early loses nothing: results are entered one by one, and the next call goes on.
 
-    @property
-    def complete(self) -> bool:
-        """Whether everything that was handed in has a result, and all of it is written down."""
-        return all(row.reason in ("", NO_SUBMISSION) for row in self.rows)
+    Args:
+        course: the course folder.
+        assignments: names of released ones.
+        workers: who grades; entered here, and only where there is something to grade.
+        students: only these; everybody where it is empty.
+        again: whether to grade what has not changed, too.
+
+    Returns:
+        For each assignment, a row for every student of the class, in order.
+
+    Raises:
+        ValueError: one of ``students`` is unknown, another command works in the folder,
+            the workers cannot grade, or the gradebook cannot be written.
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    course.refuse_unknown(students)
+    with course.only_one(), Records(course) as books:
+        runs = {name: _AssignmentRun(course, books, name) for name in assignments}
+        waiting = [(run, name) for run in runs.values() for name in run.to_grade(students, again)]
+
+        def work() -> Iterator[tuple[Submission, str]]:
+            # Read again, one by one: all of a class at once would not fit into memory.
+            for run, student in waiting:
+                with run.alone(student):
+                    yield run.course.submission(run.assignment, student), run.released
+
+        if waiting:
+            with workers:
+                results, bar = workers.grade(work()), Console(stderr=True)
+                for submission, result in track(results, "grading", total=len(waiting), console=bar):
+                    runs[submission.assignment].take(submission, result)
+        everybody = students or course.students()
+        return {name: run.finished(everybody) for name, run in runs.items()}
 
 
 class _AssignmentRun:
@@ -54,102 +87,54 @@ class _AssignmentRun:
             said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             self.change(student, reason=f"{doing}{said}")
 
-    def stands(self, student: str) -> bool:
-        """Whether a submission is graded already; then it gets its row, and is entered where it is not."""
+    def to_grade(self, students: Sequence[str], again: bool) -> list[str]:
+        """Who is to be graded; everybody else who handed in gets their row."""
+        waiting = []
+        for student, trouble in self.course.handed_in(self.assignment).items():
+            if not students or student in students:
+                with self.alone(student):
+                    self.change(student, reason=trouble)
+                    if not trouble and (again or not self._stands(student)):
+                        self.change(student, reason="no result came back")
+                        waiting.append(student)
+        return waiting
+
+    def _stands(self, student: str) -> bool:
+        """Whether a submission is graded already; where the gradebook has lost it, it is entered."""
         submission = self.course.submission(self.assignment, student)
-        before = load(self.course.report(self.assignment, student))
-        if before is None or before.key != key_of(submission, self.released):
+        before = kept(self.course, self.assignment, student)
+        if before is None or before[0] != self._key(submission):
             return False
-        self.change(student, report=without_texts(before.report), remarks=submission.aside)
-        if not self.books.holds(before.report, submission.time):
-            self._enter(before.report, submission)
+        self.change(student, report=without_texts(before[1]), remarks=submission.aside)
+        if not self.books.holds(before[1], submission.time):
+            self._enter(before[1], submission)
         return True
 
-    def take(self, submission: Submission, result: Report) -> None:
-        """Keeps a result and enters it; one that no file could hold is entered all the same, and made again later."""
-        report = Report.from_json(result.to_json())  # it comes from another process, perhaps another machine
-        report = replace(report, repairs=(*submission.remarks, *report.repairs))
-        self.change(submission.student, report=without_texts(report), news=True, reason="", remarks=submission.aside)
-        with self.alone(submission.student, "the result was not kept, and is made again: "):
-            path = self.course.report(self.assignment, submission.student)
-            save(path, StoredResult(key_of(submission, self.released), report))
-        self._enter(report, submission)
+    def _key(self, submission: Submission) -> str:
+        """A text that stays the same as long as the same is graded against the same."""
+        return hashlib.sha256(f"{submission.digest}\n{self.released}".encode()).hexdigest()
+
+    def take(self, submission: Submission, result: Report | BaseException) -> None:
+        """Enters a result."""
+        with self.alone(submission.student):
+            if isinstance(result, BaseException):
+                raise result
+            report = Report.from_json(result.to_json())  # it comes from another process, perhaps another machine
+            report = replace(report, repairs=(*submission.remarks, *report.repairs))
+            about = {"report": without_texts(report), "remarks": submission.aside}
+            self.change(submission.student, news=True, reason="", **about)
+            self._enter(report, submission)
 
     def _enter(self, report: Report, submission: Submission) -> None:
         with self.alone(submission.student, "not in the gradebook: "):
-            said = self.books.enter(report, submission.time)
+            said = self.books.enter(report, self._key(submission), submission.time)
             self.change(submission.student, remarks=(*submission.aside, *said))
 
-    def finish(self) -> None:
-        """Applies late penalties, and notes the marks."""
+    def finished(self, everybody: Sequence[str]) -> list[Row]:
+        """The rows of everybody, with late penalties, and marks as they are now."""
         late, marks = self.books.apply_penalties(self.assignment), marks_of(self.course, self.assignment)
         for student, row in self.rows.items():
             remarks = (*row.remarks, late[student]) if student in late else row.remarks
             self.change(student, remarks=remarks, marks=marks.get(student, {}))
-
-
-def grade(
-    course: ClassFolder,
-    assignments: Sequence[str],
-    workers: Graders,
-    students: Sequence[str] = (),
-    again: bool = False,
-) -> list[GradedAssignment]:
-    """Grades every submission of released assignments that is new or has changed, and enters all results.
-
-    Whatever ends this early loses nothing: results are written one by one, and the next call goes on.
-
-    Args:
-        course: the course folder.
-        assignments: names of released ones.
-        workers: who grades; entered here, and only where there is something to grade.
-        students: only these; everybody where it is empty.
-        again: whether to grade what has not changed, too.
-
-    Raises:
-        ValueError: one of ``students`` is unknown, another command works in the folder,
-            the workers cannot grade, or the gradebook cannot be written.
-    """
-    refuse_unknown(course, list(students))
-    with course.only_one(), Records(course) as books:
-        runs = {name: _AssignmentRun(course, books, name) for name in assignments}
-        waiting: list[tuple[_AssignmentRun, str]] = []
-        for run in runs.values():
-            for student, trouble in course.handed_in(run.assignment).items():
-                if students and student not in students:
-                    continue
-                with run.alone(student):
-                    if trouble:
-                        run.change(student, reason=trouble)
-                    elif again or not run.stands(student):
-                        run.change(student, reason="no result came back")
-                        waiting.append((run, student))
-        if waiting:
-            _grade_all(waiting, workers, runs)
-        for run in runs.values():
-            run.finish()
-        missing = {name: Row(name, reason=NO_SUBMISSION) for name in students or course.students()}
-        return [
-            GradedAssignment(run.assignment, [row for _, row in sorted((missing | run.rows).items())])
-            for run in runs.values()
-        ]
-
-
-def _grade_all(waiting: list[tuple[_AssignmentRun, str]], workers: Graders, runs: dict[str, _AssignmentRun]) -> None:
-    from rich.console import Console
-    from rich.progress import track
-
-    def work() -> Iterator[tuple[Submission, str]]:
-        # Read again, one by one: all of a class at once would not fit into memory.
-        for run, student in waiting:
-            with run.alone(student):
-                yield run.course.submission(run.assignment, student), run.released
-
-    with workers:
-        results, bar = workers.grade(work()), Console(stderr=True)
-        for submission, result in track(results, "grading", total=len(waiting), console=bar):
-            run = runs[submission.assignment]
-            with run.alone(submission.student):
-                if isinstance(result, BaseException):
-                    raise result
-                run.take(submission, result)
+        missing = {name: Row(name, reason=NO_SUBMISSION) for name in everybody}
+        return [row for _, row in sorted((missing | self.rows).items())]

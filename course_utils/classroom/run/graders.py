@@ -1,25 +1,31 @@
-"""Runs submissions through graders on this machine (``Graders``): a thread for each, with a warm Python of its own.
+"""Runs submissions through graders: on this machine (``Graders``), or on the workers of a Dask scheduler (``Cluster``)
+for a course that outgrows one machine.
 
-What takes time runs in the sandbox, in processes of its own; the threads only wait. A sandbox that ends is started
-again by its grader, and costs the submission that was in it and no other.
+What takes time runs in the sandbox, in processes of its own; a thread for each only waits. A sandbox that ends is
+started again by its grader, and costs the submission that was in it and no other. A worker of a cluster needs nothing
+but the package: submissions go out and reports come back through the scheduler.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from importlib import metadata
 from itertools import islice
 from queue import SimpleQueue
 from typing import Any, Self
 
+from course_utils.base.errors import explain
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.results import Report
 
 BYTES_A_GRADER = 3 * 2**30  # the warm Python, and an answer that takes the 2 GiB that it may
-GradeOne = Callable[[Submission, str], Report]
+CONNECT_SECONDS = 20
+_here = threading.local()  # a worker's thread keeps its grader, whose sandbox ends with the worker
 
 
 class Graders:
@@ -34,8 +40,9 @@ class Graders:
     """
 
     def __init__(self, number: int | None = None, make: Callable[[], Any] = Grader) -> None:
-        self.number, self._make = number or _fitting(), make
-        self._idle: SimpleQueue[Any] = SimpleQueue()
+        memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self.number = number or max(1, min(len(os.sched_getaffinity(0)), memory_bytes // BYTES_A_GRADER))
+        self._make, self._idle = make, SimpleQueue[Any]()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -43,7 +50,7 @@ class Graders:
             self._open = stack.pop_all()
         return self
 
-    def _start(self, stack: ExitStack) -> tuple[Executor, GradeOne]:
+    def _start(self, stack: ExitStack) -> tuple[Executor, Callable[[Submission, str], Report]]:
         threads = stack.enter_context(ThreadPoolExecutor(self.number))
         for grader in threads.map(lambda _: self._make().__enter__(), range(self.number)):
             stack.push(grader)
@@ -57,7 +64,7 @@ class Graders:
     def _with_an_idle_one(self, submission: Submission, released: str) -> Report:
         grader = self._idle.get()
         try:
-            return graded(grader, submission, released)
+            return _graded(grader, submission, released)
         finally:
             self._idle.put(grader)
 
@@ -81,12 +88,57 @@ class Graders:
                 yield out.pop(future), future.exception() or future.result()
 
 
-def graded(grader: Grader, submission: Submission, released: str) -> Report:
-    """A submission's report."""
+class Cluster(Graders):
+    """The workers of a scheduler. A worker that is lost costs time and nothing else.
+
+    Args:
+        scheduler: the address of a Dask scheduler, ``tcp://host:8786``.
+
+    Raises:
+        ValueError: (when the ``with`` block begins) Dask is not installed, no scheduler answers, it has no workers, or
+            one of them has another version of the package or of torch; the message says why.
+    """
+
+    def __init__(self, scheduler: str) -> None:
+        super().__init__()
+        self.scheduler = scheduler
+
+    def _start(self, stack: ExitStack) -> tuple[Executor, Callable[[Submission, str], Report]]:
+        try:
+            from distributed import Client
+
+            client = stack.enter_context(Client(self.scheduler, timeout=CONNECT_SECONDS))
+        except ImportError as error:
+            install = "python -m pip install -c constraints.txt -e '.[cluster]'"
+            raise self._refused(f"{error.name} is not installed", install) from None
+        except (OSError, ValueError) as error:  # TimeoutError is an OSError
+            raise self._refused(f"No Dask scheduler answers: {error}", "start it with: dask scheduler") from None
+        if not (found := client.run(versions)):
+            raise self._refused("It has no workers", f"on each machine: dask worker {self.scheduler} --nthreads 1")
+        for address, those in found.items():
+            if those != versions():  # marks would depend on the machine
+                said = f"The worker {address} has {those}, and this machine {versions()}"
+                raise self._refused(said, "install the same version of the course and of torch on every machine")
+        self.number = sum(client.nthreads().values())
+        return client.get_executor(pure=False), grade_one
+
+    def _refused(self, what: str, try_this: str) -> ValueError:
+        return ValueError(explain(f"Nothing is graded at {self.scheduler}. {what}.", "workers.", try_this=try_this))
+
+
+def grade_one(submission: Submission, released: str) -> Report:
+    """Grades a submission in the worker that runs this."""
+    if not hasattr(_here, "grader"):
+        _here.grader = Grader().__enter__()
+    return _graded(_here.grader, submission, released)
+
+
+def versions() -> str:
+    """What decides how an answer is judged; torch's build for one processor or another does not."""
+    numbers = {name: metadata.version(name).partition("+")[0] for name in ("autograd-control", "torch")}
+    return ", ".join(" ".join(item) for item in numbers.items())
+
+
+def _graded(grader: Grader, submission: Submission, released: str) -> Report:
     about = {"student": submission.student, "assignment": submission.assignment}
     return grader.grade(released, submission.content, **about)
-
-
-def _fitting() -> int:
-    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(len(os.sched_getaffinity(0)), memory_bytes // BYTES_A_GRADER))

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from course_utils.base.markup import clean
-from course_utils.base.words import rounded, shown
-from course_utils.classroom.books.marks import Mark
+from course_utils.base.words import columns, rounded, shown
+from course_utils.classroom.books.gradebook import Mark
 from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
 
 NO_SUBMISSION = "no submission"
@@ -40,14 +40,10 @@ class Row:
     remarks: tuple[str, ...] = ()
     marks: Mapping[str, Mark] = field(default_factory=dict)
 
-
-def cell(result: ExerciseResult, mark: Mark | None = None) -> str:
-    """One exercise of one student: points and outcome. A bare 0 says nothing, so it never stands alone."""
-    if mark is not None and mark.given is not None and mark.score is not None:
-        return f"{shown(mark.score)}{'?' if mark.waits else ''} by hand"
-    if result.outcome == "review by hand":
-        return "? by hand"
-    return f"{'?' if result.waits else shown(rounded(result.earned, result.possible))} {result.outcome}"
+    @property
+    def failed(self) -> bool:
+        """Whether something was handed in and has no result, or not everywhere."""
+        return self.reason not in ("", NO_SUBMISSION)
 
 
 def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> str:
@@ -57,80 +53,82 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     Args:
         verbose: whether to list what was put right before grading, which is harmless and else only counted.
     """
-    if all(row.reason == NO_SUBMISSION for row in rows):
-        return f"{assignment}: nobody of {len(rows)} handed it in"
     missing = [_one_line(row.student, STUDENT_WIDTH) for row in rows if row.reason == NO_SUBMISSION]
-    text = [f"{assignment}: {_counted(rows)}", "", *_lines(assignment, rows)]
-    text += ["", f"Without a submission: {', '.join(missing)}"] * bool(missing)
+    if len(missing) == len(rows):
+        return f"{assignment}: nobody of {len(rows)} handed it in"
     graded = [(row, row.report) for row in rows if row.report]
+    new, failed = sum(row.news for row in rows), len(rows) - len(missing) - len(graded)
+    text = f"{assignment}: {len(graded)} graded ({new} now, {len(graded) - new} unchanged)"
+    text += f", {len(missing)} without a submission" * bool(missing) + f", {failed} not graded" * bool(failed)
+    text += f"\n\n{_lines(assignment, rows)}\n"
+    text += f"\nWithout a submission: {', '.join(missing)}\n" * bool(missing)
     counts = Counter(_outcome(result, row.marks) for row, report in graded for result in report.exercises)
     named = ", ".join(f"{counts[name]} {name}" for name in (*OUTCOMES, _MARKED) if name in counts)
-    text += ["", f"Outcomes: {named}"] * bool(named)
-
-    def paragraph(title: str, said: Iterable[tuple[Row, Iterable[str]]]) -> None:
-        lines = []
-        for row, sentences in said:
-            lines += [f"  {_one_line(row.student)}: {_one_line(each)}" for each in [*sentences][:_MOST_SAID]]
-            more = len([*sentences]) - _MOST_SAID
-            lines += [f"  {_one_line(row.student)}: ... and {more} more"] * (more > 0)
-        text.extend(["", f"{title}:", *lines] if lines else [])
-
-    paragraph("Look at these by hand", ((row, report.reviews) for row, report in graded))
-    unread = [(row, report) for row, report in graded if any(r.outcome == "unreadable" for r in report.exercises)]
-    title = "Could not be read; put it right, ask for the file again, or mark it by hand"
-    paragraph(title, ((row, [" ".join(report.repairs)]) for row, report in unread))
-    paragraph("Worth knowing, at no cost in points", ((row, report.listed) for row, report in graded))
-    repairs = [(row, report.repairs) for row, report in graded if (row, report) not in unread and report.repairs]
+    text += f"\nOutcomes: {named}\n" * bool(named)
+    is_read = {row.student: all(r.outcome != "unreadable" for r in report.exercises) for row, report in graded}
+    repairs = [(row, report.repairs) for row, report in graded if is_read[row.student] and report.repairs]
+    unread = [(row, [" ".join(report.repairs)]) for row, report in graded if not is_read[row.student]]
+    unread_title = "Could not be read; put it right, ask for the file again, or mark it by hand"
+    failures = [row for row in rows if row.failed]
+    text += _paragraph("Look at these by hand", ((row, report.reviews) for row, report in graded))
+    text += _paragraph(unread_title, unread)
+    text += _paragraph("Worth knowing, at no cost in points", ((row, report.listed) for row, report in graded))
     if verbose:
-        paragraph("Put right before grading", repairs)
+        text += _paragraph("Put right before grading", repairs)
     elif repairs:
         number = sum(len(said) for _, said in repairs)
-        text += ["", f"Put right before grading, harmless: {number} (students: {len(repairs)}); --verbose lists them"]
-    paragraph("Also", ((row, row.remarks) for row in rows))
-    troubled = [row for row in rows if row.reason not in ("", NO_SUBMISSION)]
-    paragraph("Without a result", ((row, [row.reason]) for row in troubled if not row.report))
-    paragraph("Graded, but not written down everywhere", ((row, [row.reason]) for row in troubled if row.report))
-    return "\n".join(text)
+        text += f"\nPut right before grading, harmless: {number} (students: {len(repairs)}); --verbose lists them\n"
+    text += _paragraph("Also", ((row, row.remarks) for row in rows))
+    text += _paragraph("Without a result", ((row, [row.reason]) for row in failures if not row.report))
+    text += _paragraph("Graded, but not in the gradebook", ((row, [row.reason]) for row in failures if row.report))
+    return text.rstrip("\n")
 
 
-def _lines(assignment: str, rows: Sequence[Row]) -> list[str]:
+def _paragraph(title: str, said: Iterable[tuple[Row, Sequence[str]]]) -> str:
+    lines = []
+    for row, sentences in said:
+        lines += [f"  {_one_line(row.student)}: {_one_line(each)}\n" for each in sentences[:_MOST_SAID]]
+        more = len(sentences) - _MOST_SAID
+        lines += [f"  {_one_line(row.student)}: ... and {more} more\n"] * (more > 0)
+    return f"\n{title}:\n{''.join(lines)}" if lines else ""
+
+
+def _lines(assignment: str, rows: Sequence[Row]) -> str:
     """The head, and a line for everybody who handed in, in columns."""
-    head, exercises, topic = ["student", ""], list[str](), assignment.partition("_")[2]
-    if report := next((row.report for row in rows if row.report), None):
-        exercises = [result.exercise for result in report.exercises]
-        head = ["student", f"of {shown(report.possible)}"]
-        head += [f"{result.exercise.removeprefix(f'{topic}-')}/{shown(result.possible)}" for result in report.exercises]
-    lines = [_line(row, exercises) for row in rows if row.reason != NO_SUBMISSION]
-    widths = [max(len(line[i]) for line in [head, *lines] if len(line) > i) for i in range(len(head))]
-    table = [head, ["-" * width for width in widths], *lines]
-    return ["  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=False)).rstrip() for line in table]
+    results = next((row.report.exercises for row in rows if row.report), ())
+    topic = assignment.partition("_")[2]
+    names = [f"{result.exercise.removeprefix(f'{topic}-')}/{shown(result.possible)}" for result in results]
+    head = ["student", f"of {shown(sum(result.possible for result in results))}", *names]
+    lines = [_line(row, len(head)) for row in rows if row.reason != NO_SUBMISSION]
+    widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
+    return columns([head, ["-" * width for width in widths], *lines], left=range(len(head)))
+
+
+def _line(row: Row, width: int) -> list[str]:
+    student = _one_line(row.student, STUDENT_WIDTH)
+    if row.report is None:
+        return [student, "not graded", *[""] * (width - 2)]
+    waits, total, cells = False, 0.0, []
+    for result in row.report.exercises:
+        mark = row.marks.get(result.grade_id)
+        waits = waits or (mark.waits if mark else result.waits)
+        total += (mark.score if mark else result.earned) or 0.0
+        cells.append(_cell(result, mark))
+    return [student, shown(rounded(total, row.report.possible)) + "+?" * waits, *cells]
+
+
+def _cell(result: ExerciseResult, mark: Mark | None) -> str:
+    """One exercise of one student: points and outcome. A bare 0 says nothing, so it never stands alone."""
+    if mark is not None and mark.given is not None and mark.score is not None:
+        return f"{shown(mark.score)}{'?' if mark.waits else ''} by hand"
+    if result.outcome == "review by hand":
+        return "? by hand"
+    return f"{'?' if result.waits else shown(rounded(result.earned, result.possible))} {result.outcome}"
 
 
 def _outcome(result: ExerciseResult, marks: Mapping[str, Mark]) -> str:
     mark = marks.get(result.grade_id)
     return result.outcome if mark is None or mark.given is None else _MARKED
-
-
-def _counted(rows: Sequence[Row]) -> str:
-    graded = sum(row.report is not None for row in rows)
-    new = sum(row.news for row in rows)
-    missing = sum(row.reason == NO_SUBMISSION for row in rows)
-    failed = len(rows) - graded - missing
-    said = [f"{graded} graded ({new} now, {graded - new} unchanged)"]
-    said += [f"{missing} without a submission"] * bool(missing) + [f"{failed} not graded"] * bool(failed)
-    return ", ".join(said)
-
-
-def _line(row: Row, exercises: Sequence[str]) -> list[str]:
-    student = _one_line(row.student, STUDENT_WIDTH)
-    if row.report is None:
-        return [student, "not graded"]
-    results = {result.exercise: result for result in row.report.exercises}
-    marks = {name: row.marks.get(result.grade_id) for name, result in results.items()}
-    scores = [mark.score if (mark := marks[name]) else result.earned for name, result in results.items()]
-    withheld = any(mark.waits if mark else results[name].waits for name, mark in marks.items())
-    earned = shown(rounded(sum(score or 0.0 for score in scores), row.report.possible)) + "+?" * withheld
-    return [student, earned, *(cell(results[name], marks[name]) if name in results else "" for name in exercises)]
 
 
 def _one_line(text: str, limit: int = 400) -> str:
