@@ -8,20 +8,19 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from course_utils.base.files import write_whole
 from course_utils.base.markup import clean, visible
-from course_utils.classroom.books.gradebook import Mark, marks_in, reports, settle
+from course_utils.classroom.books.gradebook import Mark, mark_of, marks_in, reports, settle
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.results import Report
 
-Line = tuple[object, ...]
+Line = tuple[Any, ...]
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
 # With these a formula begins, also in their wide forms: https://owasp.org/www-community/attacks/CSV_Injection
 _SIGNS = tuple("=+-@\t\uff1d\uff0b\uff0d\uff20")
@@ -45,12 +44,12 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> lis
     """
     settle(course, assignments)
     graded = [report for assignment in assignments for report in reports(course, assignment).values()]
-    totals, counts = _Totals(course, assignments), _counted(graded)
+    totals, misunderstood = _Totals(course, assignments), _misunderstood(graded)
     tables: dict[str, Iterable[Line]] = {"students": totals.students(), "moodle": totals.moodle()}
-    tables |= {"canvas": totals.canvas(), "outcomes": totals.outcomes(graded), "misunderstood": _misunderstood(counts)}
+    tables |= {"canvas": totals.canvas(), "outcomes": totals.outcomes(graded), "misunderstood": misunderstood}
     target.mkdir(parents=True, exist_ok=True)
     written = [write_whole(target / f"{name}.csv", _as_csv(rows)) for name, rows in tables.items()]
-    return [*written, write_whole(target / "misunderstood.md", _as_markdown(counts))]
+    return [*written, write_whole(target / "misunderstood.md", _as_markdown(misunderstood))]
 
 
 def _as_csv(rows: Iterable[Line]) -> str:
@@ -118,7 +117,7 @@ class _Totals:
         for report in graded:
             marks = self.marks.get((report.assignment, report.student), {})
             for result in report.exercises:
-                mark = marks.get(result.grade_id, Mark(result.earned, None, False))
+                mark = mark_of(result, marks)
                 earned = "" if mark.score is None else f"{mark.score:g}"  # what is still to be marked is not 0
                 by_hand = "" if mark.given is None else "answered anew" if mark.waits else "marked"
                 by_hand = "to mark" if mark.given is None and mark.waits else by_hand
@@ -137,59 +136,35 @@ def _short(value: float | str) -> str:
     return value if isinstance(value, str) else f"{round(value, 4):g}"
 
 
-@dataclass
-class _Counts:
-    """One exercise over the whole class.
-
-    Attributes:
-        attempted: students whose answer was looked at: everybody who changed the stub and whose file could be read.
-        passed: students who earned all of it.
-        named: each misunderstanding with the number of students whose card named it. A card may name several.
+def _misunderstood(graded: Iterable[Report]) -> list[Line]:
+    """A line for each misunderstanding of each exercise, most frequent first; one without a name where none was seen.
+    Attempted is what was looked at: all but an untouched stub and a file that cannot be read; and no written answers.
     """
-
-    assignment: str
-    exercise: str
-    attempted: int = 0
-    passed: int = 0
-    named: Counter[str] = field(default_factory=Counter)
-
-    def rows(self, otherwise: str = "") -> list[tuple[str, int]]:
-        """The misunderstandings, most frequent first; where none was seen, one row that says so ``otherwise``."""
-        return sorted(self.named.items(), key=lambda item: (-item[1], item[0])) or [(otherwise, 0)]
-
-
-def _counted(graded: Iterable[Report]) -> list[_Counts]:
-    """By assignment and exercise, in the order of the reports; written answers are left out."""
-    found: dict[tuple[str, str], _Counts] = {}
+    attempted, passed, named = Counter[Line](), Counter[Line](), defaultdict[Line, Counter[str]](Counter)
     for report in graded:
         for result in (result for result in report.exercises if not result.by_hand):
-            key = report.assignment, result.exercise
-            counts = found.setdefault(key, _Counts(*key))
-            counts.attempted += result.attempted
-            counts.passed += result.outcome == "passed"
-            counts.named.update({" ".join(clean(text, 200).split()) for text in result.misconceptions})
-    return list(found.values())
+            exercise = report.assignment, result.exercise
+            attempted[exercise] += result.attempted
+            passed[exercise] += result.outcome == "passed"
+            named[exercise].update({" ".join(clean(text, 200).split()) for text in result.misconceptions})
+    return [
+        ("assignment", "exercise", "attempted", "passed", "misconception", "students"),
+        *(
+            (*exercise, attempted[exercise], passed[exercise], name, students)
+            for exercise, names in named.items()
+            for name, students in sorted(names.items(), key=lambda item: (-item[1], item[0])) or [("", 0)]
+        ),
+    ]
 
 
-def _misunderstood(counts: Iterable[_Counts]) -> Iterator[Line]:
-    """A line for each misunderstanding of each exercise; an exercise in which none was seen has one without a name."""
-    yield ("assignment", "exercise", "attempted", "passed", "misconception", "students")
-    for one in counts:
-        yield from ((one.assignment, one.exercise, one.attempted, one.passed, *row) for row in one.rows())
-
-
-def _as_markdown(counts: Iterable[_Counts]) -> str:
+def _as_markdown(rows: Sequence[Line]) -> str:
     """The same as a table to read or to paste, a section for each assignment."""
-    lines = ["# What the class misunderstood", ""]
-    for assignment, rows in groupby(counts, key=lambda row: row.assignment):
-        lines += [f"## {assignment}", "", "| Exercise | Attempted | Passed | Misunderstanding | Students |"]
-        lines += ["|---|---|---|---|---|"]
-        for one in rows:
-            head = f"{one.exercise} | {one.attempted} | {one.passed}"
-            for name, students in one.rows("" if one.attempted == one.passed > 0 else "none seen"):
-                share = f"{students} ({students / one.attempted:.0%})" if one.attempted and students else ""
-                escaped = name.replace("|", "\\|")
-                lines.append(f"| {head} | {escaped} | {share} |".replace("  ", " "))
-                head = " | | "
-        lines.append("")
-    return "\n".join(lines)
+    text = "# What the class misunderstood\n"
+    for assignment, those in groupby(rows[1:], key=lambda row: row[0]):
+        text += f"\n## {assignment}\n\n| Exercise | Attempted | Passed | Misunderstanding | Students |\n"
+        text += "|---|---|---|---|---|\n"
+        for _, exercise, attempted, passed, name, students in those:
+            share = f" {students} ({students / attempted:.0%})" if students else ""
+            said = name.replace("|", "\\|") or "none seen"
+            text += f"| {exercise} | {attempted} | {passed} | {said} |{share} |\n"
+    return text

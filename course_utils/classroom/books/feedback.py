@@ -13,7 +13,7 @@ from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
 from course_utils.base.files import write_whole
 from course_utils.base.markup import clean
 from course_utils.base.words import points, rounded, shown
-from course_utils.classroom.books.gradebook import Mark, marks_of, reports, settle
+from course_utils.classroom.books.gradebook import Mark, mark_of, marks_of, reports, settle
 from course_utils.classroom.course.folder import ClassFolder, last_words
 from course_utils.classroom.judging.results import ExerciseResult, Report
 
@@ -90,25 +90,20 @@ def _convert(course: ClassFolder, assignment: str, student: str, summary: str) -
 
 def _summary(report: Report, marks: dict[str, Mark]) -> str:
     """The cell on top, as Markdown: the sum, what does not hold, and what happened to the file."""
-    scores = {result.grade_id: _score(result, marks) for result in report.exercises}
-    waiting = sum(score is None for score in scores.values())
-    said = f"**Together: {points(sum(score or 0.0 for score in scores.values()), report.possible)}**"
+    held = {result.grade_id: mark_of(result, marks) for result in report.exercises}
+    waiting = sum(mark.score is None for mark in held.values())
+    said = f"**Together: {points(sum(mark.score or 0.0 for mark in held.values()), report.possible)}**"
     said += f"; still to be marked: {waiting}" if waiting else ""
     lines = [f"# {report.assignment}: feedback", "", f"{said}.", "", "| Exercise | Points | What does not hold |"]
     lines += ["|---|---|---|"]
     for result in report.exercises:
-        score, mark = scores[result.grade_id], marks.get(result.grade_id)
-        earned = "to be marked" if score is None else points(score, result.possible)
-        why = "Your teacher marked this answer." if mark and mark.given is not None else "<br>".join(_why(result))
+        mark = held[result.grade_id]
+        earned = "to be marked" if mark.score is None else points(mark.score, result.possible)
+        why = "<br>".join(_why(result)) if mark.given is None else "Your teacher marked this answer."
         lines.append(f"| `{clean(result.exercise, 80)}` | {earned} | {why} |")
     if remarks := [*report.repairs, *report.notes, *report.listed]:
         lines += ["", "What happened to your file:", "", *(f"- {_cell(text)}" for text in remarks[:MOST_REMARKS])]
     return "\n".join(lines)
-
-
-def _score(result: ExerciseResult, marks: dict[str, Mark]) -> float | None:
-    mark = marks.get(result.grade_id)
-    return mark.score if mark else None if result.waits else result.earned
 
 
 def _why(result: ExerciseResult) -> Iterator[str]:

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nbformat import NotebookNode
-
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
-from course_utils.classroom.course.folder import ClassFolder, without_log
-from course_utils.classroom.judging.results import Report
+from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.judging.results import ExerciseResult, Report
 from course_utils.classroom.rebuild.released import read_released
 
 if TYPE_CHECKING:
@@ -64,12 +62,19 @@ def marks_of(course: ClassFolder, assignment: str) -> dict[str, dict[str, Mark]]
         return {one.student_id: marks_in(one) for one in gradebook.assignment_submissions(assignment)}
 
 
-def still_to_mark(course: ClassFolder, assignment: str) -> str:
-    """How many answers wait for a person, in one line; empty where none does."""
-    marks = marks_of(course, assignment).values()
-    waiting = Counter(cell for cells in marks for cell, mark in cells.items() if mark.waits)
-    each = ", ".join(f"{cell} {number}" for cell, number in sorted(waiting.items()))
-    return f"{assignment}: still to mark: {waiting.total()} ({each})" if waiting else ""
+def mark_of(result: ExerciseResult, marks: Mapping[str, Mark]) -> Mark:
+    """What counts for an exercise: what the gradebook holds, else what grading gave."""
+    return marks.get(result.grade_id) or Mark(None if result.waits else result.earned, None, result.waits)
+
+
+def still_to_mark(course: ClassFolder, assignments: Iterable[str]) -> Iterator[str]:
+    """How many answers wait for a person, a line for each assignment in which some do."""
+    for assignment in assignments:
+        marks = marks_of(course, assignment).values()
+        waiting = Counter(cell for cells in marks for cell, mark in cells.items() if mark.waits)
+        if waiting:
+            each = ", ".join(f"{cell} {number}" for cell, number in sorted(waiting.items()))
+            yield f"{assignment}: still to mark: {waiting.total()} ({each})"
 
 
 def kept(course: ClassFolder, assignment: str, student: str) -> tuple[str, Report] | None:
@@ -141,27 +146,19 @@ class Records:
         from sqlalchemy.exc import OperationalError
 
         try:
-            # What nbgrader adds row by row must not be written half-way; and it logs tracebacks of what is raised here.
-            with without_log("tornado.application"), self.gradebook.db.no_autoflush:
+            with self.gradebook.db.no_autoflush:  # what nbgrader adds row by row must not be written half-way
                 said = self._mark(report, time)
-        except MissingEntry as error:
-            raise Unusable(
-                explain(
-                    f"The gradebook does not know all of {report.assignment}: {error}.",
-                    "the assignment was released, and its notebook is called the same.",
-                    try_this=f"autograd-control classroom release {report.assignment}",
-                )
-            ) from None
         except Exception as error:
             self.gradebook.db.rollback()
-            if not isinstance(error, (OperationalError, InvalidEntry)) or "IntegrityError" in str(error):
-                raise  # it is about this one alone; nbgrader wraps an OperationalError into InvalidEntry
+            # An IntegrityError is about this one alone; nbgrader wraps an OperationalError into InvalidEntry.
+            if not isinstance(error, MissingEntry | OperationalError | InvalidEntry) or "IntegrityError" in str(error):
+                raise
             raise Unusable(
                 explain(
-                    f"The gradebook cannot be written: {str(error).splitlines()[0]}.",
-                    "a gradebook that nobody else holds.",
+                    f"The gradebook takes no marks of {report.assignment}: {str(error).splitlines()[0]}.",
+                    "an assignment that was released, and a gradebook that nobody else holds.",
                     "no mark is lost: what is not entered is graded again.",
-                    "close what has it open, and run the same command again.",
+                    "release it, or close what has the gradebook open, and run the same command again.",
                 )
             ) from error
         path, values = self._path(report), json.loads(report.notebook)
@@ -179,7 +176,9 @@ class Records:
     def _mark(self, report: Report, time: datetime | None) -> tuple[str, ...]:
         from nbgrader.api import MissingEntry
 
-        before, now, said = _answers_in(self._path(report)), _answers(report.notebook), list[str]()
+        path, said = self._path(report), list[str]()
+        before = _answers(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "")
+        now = _answers(report.notebook)
         self.gradebook.update_or_create_student(report.student)
         self.gradebook.update_or_create_submission(report.assignment, report.student, timestamp=time)
         notebook = self.gradebook.find_submission_notebook(report.assignment, report.assignment, report.student)
@@ -191,7 +190,7 @@ class Records:
             grade.auto_score = None if result.waits else result.earned
             if grade.manual_score is None:
                 grade.needs_manual_grade = result.waits
-            elif before.get(grade.name, now[grade.name]) != now[grade.name]:
+            elif before and before.get(grade.name) != now.get(grade.name):
                 grade.needs_manual_grade = True  # the mark stays, and asks to be looked at again
                 said.append(
                     f"The answer to {result.exercise} is another than the one that got {grade.manual_score:g} of "
@@ -222,27 +221,24 @@ class Records:
         Returns:
             Student -> one sentence, for each submission that lost points, or of which the plugin made nothing.
         """
-        said = {}
-        for submission in self.gradebook.assignment_submissions(assignment):
-            student, late = submission.student.id, submission.total_seconds_late
-            try:
-                if (late > 0 or submission.late_submission_penalty) and (lost := self._penalty(submission)):
-                    said[student] = f"{late / 3600:.1f} hours late, {lost:g} point{'' if lost == 1 else 's'} less."
-            except Exception as error:  # a plugin is anybody's code
-                said[student] = f"no late penalty: {error}"
-        return said
-
-    def _penalty(self, submission: SubmittedAssignment) -> float:
         from nbgrader.preprocessors import AssignLatePenalties
 
-        about = {"notebook": submission.name, "assignment": submission.name, "student": submission.student.id}
-        about["db_url"] = self.course.api.coursedir.db_url
-        self.gradebook.db.commit()  # ends the reading: nbgrader reads and writes through a connection of its own
-        step = AssignLatePenalties(parent=self.course.api)
-        step.log.setLevel("ERROR")
-        step.preprocess(NotebookNode(cells=[]), {"nbgrader": about})
-        self.gradebook.db.expire_all()
-        return round(submission.late_submission_penalty or 0.0, 2)
+        step, said = AssignLatePenalties(parent=self.course.api), {}
+        step.init_plugin()
+        for submission in self.gradebook.assignment_submissions(assignment):
+            student, late = submission.student.id, submission.total_seconds_late
+            for notebook in submission.notebooks:
+                try:
+                    rule = step.plugin_inst.late_submission_penalty
+                    lost = (rule(student, notebook.score, late) if late > 0 else None) or 0.0
+                    lost = notebook.late_submission_penalty = min(max(lost, 0.0), notebook.score)
+                except Exception as error:  # a plugin is anybody's code
+                    said[student] = f"no late penalty: {error}"
+                else:
+                    points = f"{round(lost, 2):g} point{'' if lost == 1 else 's'}"
+                    said |= {student: f"{late / 3600:.1f} hours late, {points} less."} if lost else {}
+        self.gradebook.db.commit()
+        return said
 
 
 def settle(course: ClassFolder, assignments: Iterable[str]) -> None:
@@ -252,23 +248,10 @@ def settle(course: ClassFolder, assignments: Iterable[str]) -> None:
             books.apply_penalties(assignment)
 
 
-def _answers_in(path: Path) -> dict[str, str]:
-    """What each graded cell of a graded notebook grades; nothing where there is no such notebook."""
-    try:
-        return _answers(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-
-
 def _answers(notebook: str) -> dict[str, str]:
-    """The answers since the graded cell before it, or its own text."""
-    found, since, all_of_them = dict[str, str](), list[str](), list[str]()
-    for cell in json.loads(notebook)["cells"]:
-        grading, source = cell["metadata"].get("nbgrader", {}), "".join(cell["source"]).strip()
-        if grading.get("solution"):
-            since.append(source)
-            all_of_them.append(source)
-        if grading.get("grade") or grading.get("task"):
-            found[grading["grade_id"]] = "\n".join(since or all_of_them)
-            since = []
-    return found
+    """What each graded cell of a graded notebook grades: the answer that it looks at, or its own text."""
+    try:
+        read = read_released(notebook)
+    except ValueError:  # there is none
+        return {}
+    return {cell.grade_id: read.by_id.get(cell.answer, cell).source for cell in read.graded}

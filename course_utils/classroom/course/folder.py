@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cached_property
@@ -66,23 +66,20 @@ class ClassFolder:
         scripts = str(Path(sys.executable).parent)
         if scripts not in os.get_exec_path():
             os.environ["PATH"] = os.pathsep.join(filter(None, (scripts, os.environ.get("PATH", ""))))
+        logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # nbgrader's tracebacks of what is told
         app = NbGrader()
+        app.log.setLevel(logging.ERROR)  # it warns of a missing configuration in the user's own folders
         app.load_cwd_config = False  # this folder's settings, wherever the command is run
-        with without_log(app.log.name, logging.ERROR):  # it warns of a missing configuration in the user's own folders
-            app.load_config_file()  # what is set for all courses of this user or machine
-            app.update_config(PyFileConfigLoader(CONFIG, path=str(self.root)).load_config())
-            settings = app.config.CourseDirectory
-            # Paths in the settings count from this folder, as for plain nbgrader, which is run inside it.
-            settings.root = str(self.root / settings.root) if "root" in settings else str(self.root)
-            scheme, slashes, file = settings.get("db_url", "sqlite:///gradebook.db").partition("sqlite:///")
-            if slashes and not scheme and file:  # whoever finds it held, by a Formgrader or a colleague, waits a minute
-                settings.db_url = f"sqlite:///{self.root / file}{'' if '?' in file else '?timeout=60'}"
-            harmless(app.config)
-            return NbGraderAPI(config=app.config)
-
-    @property
-    def course_id(self) -> str:
-        return self.api.coursedir.course_id
+        app.load_config_file()  # what is set for all courses of this user or machine
+        app.update_config(PyFileConfigLoader(CONFIG, path=str(self.root)).load_config())
+        settings = app.config.CourseDirectory
+        # Paths in the settings count from this folder, as for plain nbgrader, which is run inside it.
+        settings.root = str(self.root / settings.root) if "root" in settings else str(self.root)
+        scheme, slashes, file = settings.get("db_url", "sqlite:///gradebook.db").partition("sqlite:///")
+        if slashes and not scheme and file:  # whoever finds it held, by a Formgrader or a colleague, waits a minute
+            settings.db_url = f"sqlite:///{self.root / file}{'' if '?' in file else '?timeout=60'}"
+        harmless(app.config)
+        return NbGraderAPI(config=app.config)
 
     def gradebook(self) -> Gradebook:
         """The gradebook, open until the end of a ``with`` block."""
@@ -97,30 +94,26 @@ class ClassFolder:
         """The assignment's notebook in that folder; the notebook is called as the assignment."""
         return self.path(step, student, assignment) / f"{assignment}.ipynb"
 
-    def sources(self) -> list[str]:
-        """The assignments that have a source, in order."""
+    def assignments(self, step: str = "release") -> list[str]:
+        """The assignments that have a notebook there, ``"source"`` or ``"release"``, in order."""
         found = self.api.get_source_assignments()
-        return sorted(name for name in found if self.notebook("source", name).is_file())
+        return sorted(name for name in found if self.notebook(step, name).is_file())
 
-    def released(self) -> list[str]:
-        """The assignments that were released, in order."""
-        return [name for name in self.sources() if self.notebook("release", name).is_file()]
-
-    def choose(self, names: Iterable[str], what: str = "released") -> list[str]:
+    def choose(self, names: Sequence[str], step: str = "release") -> list[str]:
         """The assignments that are named; all where nothing is named.
 
         Args:
             names: as typed: ``03_detach``, with or without ``.ipynb``.
-            what: to choose from: ``"released"``, or ``"source"`` for all that have one.
+            step: to choose from, see ``assignments``.
 
         Raises:
             ValueError: one is not among them, or there are none at all.
         """
-        known = self.released() if what == "released" else self.sources()
+        known = self.assignments(step)
         wanted = [Path(name).stem for name in names] or known
         if unknown := [name for name in wanted or ["at all"] if name not in known]:
+            what, command = ("source", "init .") if step == "source" else ("released", "release")
             said = f"There is no {what} assignment {', '.join(unknown)}."
-            command = "init ." if what == "source" else "release"
             others = f"one of {', '.join(known) or 'none'}."
             raise ValueError(explain(said, others, try_this=f"autograd-control classroom {command}"))
         return [name for name in known if name in wanted]
@@ -163,7 +156,7 @@ class ClassFolder:
 
     def _submitters(self) -> set[str]:
         """Who handed in any assignment of this course; a folder that holds others is no student's."""
-        return {name for assignment in self.sources() for name in self.submitters(assignment)}
+        return {name for assignment in self.assignments() for name in self.submitters(assignment)}
 
     def submitters(self, assignment: str) -> list[str]:
         """The students who handed in this assignment, in order."""
@@ -188,7 +181,7 @@ class ClassFolder:
         """
         if self.path("submitted", "S", "A").parts[-2:] != ("S", "A"):
             return
-        root, known = self.path("submitted", "S", "A").parents[1], self.released()
+        root, known = self.path("submitted", "S", "A").parents[1], self.assignments()
         for entry in (
             path for one in sorted(root.glob("*")) for path in (sorted(one.glob("*")) if one.is_dir() else [one])
         ):
@@ -252,18 +245,6 @@ def _trouble(student: str, folder: str) -> str:
     if re.search(r"[\n*?<>\ud800-\udfff]", student):
         return "the folder's name cannot be a student's id; rename it"
     return ""
-
-
-@contextmanager
-def without_log(name: str, level: int = logging.CRITICAL) -> Iterator[None]:
-    """Leaves out of a log what nobody needs, while the block lasts."""
-    log = logging.getLogger(name)
-    before = log.level
-    log.setLevel(level)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
 
 
 def last_words(result: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Reads a submitted notebook (``read_cells``), and outputs of its cells (``clean_outputs``), without trusting either.
+"""Reads a notebook (``read_cells``), and outputs of its cells (``clean_outputs``), without trusting either.
 
 Every text that comes out of here can be written as UTF-8.
 """
@@ -27,9 +27,9 @@ class Unreadable(Exception):
     """The file is no notebook that can be graded. The message is one sentence for the teacher and the student."""
 
 
-@dataclass(frozen=True)
-class SubmittedCell:
-    """A cell as it was handed in.
+@dataclass
+class Cell:
+    """A cell as a file has it.
 
     Attributes:
         position: its place in the file, from 0.
@@ -46,8 +46,8 @@ class SubmittedCell:
     grade_id: str
 
 
-def read_cells(content: bytes | None, largest_bytes: int = LARGEST_BYTES) -> tuple[list[SubmittedCell], list[str]]:
-    """The cells of a submitted notebook, and what is odd about it or had to be left out, one sentence each.
+def read_cells(content: bytes | None, largest_bytes: int = LARGEST_BYTES) -> tuple[list[Cell], list[str]]:
+    """The cells of a notebook, and what is odd about it or had to be left out, one sentence each.
 
     Raises:
         Unreadable: there is no file, it is too large, or it is no notebook.
@@ -85,7 +85,7 @@ def _parse(content: bytes) -> Any:
         raise Unreadable("The file is nested too deeply, or holds too long a number, so it is no notebook.") from None
 
 
-def _cell(position: int, item: Any, repairs: list[str]) -> SubmittedCell:
+def _cell(position: int, item: Any, repairs: list[str]) -> Cell:
     kind, source = _got(item, "cell_type"), _text(_got(item, "source"))
     if source is None or kind not in ("code", "markdown", "raw"):
         repairs.append(f"Cell {position + 1} is no cell as Jupyter writes it; what is text in it was read.")
@@ -94,7 +94,7 @@ def _cell(position: int, item: Any, repairs: list[str]) -> SubmittedCell:
         repairs.append(f"Cell {position + 1} has {len(source):,} characters; it was cut after {_LONGEST_SOURCE:,}.")
     grade_id = _text(_got(_got(_got(item, "metadata"), "nbgrader"), "grade_id")) or ""
     kind = kind if kind in ("code", "markdown") else "raw"
-    return SubmittedCell(position, _text(_got(item, "id")) or "", kind, source[:_LONGEST_SOURCE], grade_id)
+    return Cell(position, _text(_got(item, "id")) or "", kind, source[:_LONGEST_SOURCE], grade_id)
 
 
 def _got(value: Any, name: str) -> Any:

@@ -9,45 +9,38 @@ from typing import Any, Literal
 from course_utils.base.errors import explain
 from course_utils.classroom.course.folder import HIDDEN_TESTS
 from course_utils.classroom.course.source import Code, called_on_lesson, lessons_made, read_code
+from course_utils.classroom.rebuild.reading import Cell, Unreadable, read_cells
 
 Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
 
 
 @dataclass
-class ReleasedCell:
+class ReleasedCell(Cell):
     """One cell of the released notebook.
 
     Attributes:
-        id: nbformat's id.
-        kind: ``"code"``, ``"markdown"`` or ``"raw"``.
-        source: its text.
         role: ``"set-up"`` is locked code, ``"by hand"`` is graded by a person, ``"experiment"`` is all other code.
-        grade_id: nbgrader's name for it; empty where it has none.
         points: what it can earn.
+        is_task: whether the student's work stands in cells of their own after it.
         full: of a check cell, its text with the hidden tests that the release left out.
+        code: what is known of its source.
         lesson: of a check cell, the lesson's name; empty where the check is a teacher's own.
         exercise: of a check cell, the exercise's name; of others empty.
         expression: of a check cell, the answer as an expression.
         answer: of a check cell, the id of the answer cell that it looks at; empty where there is none.
         names: of an answer cell, what it is to define.
-        is_task: whether the student's work stands in cells of their own after it.
-        code: what is known of its source.
     """
 
-    id: str
-    kind: str
-    source: str
     role: Role
-    grade_id: str = ""
-    points: float = 0.0
+    points: float
+    is_task: bool
+    full: str
+    code: Code
     lesson: str = ""
     exercise: str = ""
     expression: str = ""
     answer: str = ""
     names: frozenset[str] = frozenset()
-    is_task: bool = False
-    full: str = ""
-    code: Code = field(default_factory=Code)
 
     @property
     def name(self) -> str:
@@ -73,6 +66,10 @@ class ReleasedNotebook:
         """The cells that earn points or are graded by hand, in order."""
         return tuple(cell for cell in self.cells if cell.role in ("check", "by hand"))
 
+    def name_of(self, cell: ReleasedCell) -> str:
+        """What the exercise of a check or an answer is called, in backticks."""
+        return f"`{next((check for check in self.cells if check.answer == cell.id), cell).name}`"
+
 
 def read_released(text: str) -> ReleasedNotebook:
     """Reads a released notebook.
@@ -81,9 +78,10 @@ def read_released(text: str) -> ReleasedNotebook:
         ValueError: it is no notebook of format 4.
     """
     try:
+        found, _ = read_cells(text.encode())
         notebook = json.loads(text)
-        cells = [_cell(item, position) for position, item in enumerate(notebook["cells"])]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        cells = [_cell(cell, item["metadata"]) for cell, item in zip(found, notebook["cells"], strict=True)]
+    except (Unreadable, ValueError, KeyError, TypeError, AttributeError) as error:
         said = f"A released notebook could not be read: {error!r}."
         wanted = "a notebook of format 4, as `release` writes it."
         raise ValueError(explain(said, wanted, try_this="release the assignment again.")) from error
@@ -91,27 +89,21 @@ def read_released(text: str) -> ReleasedNotebook:
     return ReleasedNotebook(notebook, tuple(cells), {cell.id: cell for cell in cells})
 
 
-def _cell(item: dict[str, Any], position: int) -> ReleasedCell:
-    source = item["source"] if isinstance(item["source"], str) else "".join(item["source"])
-    grading = item.get("metadata", {}).get("nbgrader", {})
-    kind = item["cell_type"]
+def _cell(cell: Cell, metadata: dict[str, Any]) -> ReleasedCell:
+    grading = metadata.get("nbgrader", {})
     grade, solution, task = (bool(grading.get(name)) for name in ("grade", "solution", "task"))
-    role: Role
+    role: Role = "set-up" if grading.get("locked") else "experiment"
     if task or (grade and solution):
         role = "by hand"
-    elif grade and kind == "code":
-        role = "check"
-    elif solution and kind == "code":
-        role = "answer"
-    elif kind != "code":
+    elif cell.kind != "code":
         role = "text"
-    else:
-        role = "set-up" if grading.get("locked") else "experiment"
-    grade_id = str(grading.get("grade_id", ""))
-    name = item.get("id") or grade_id or f"cell-{position + 1}"
-    points, code = float(grading.get("points", 0) or 0), read_code(source) if kind == "code" else Code()
-    full = str(item.get("metadata", {}).pop(HIDDEN_TESTS, source))  # no notebook that is graded holds them
-    return ReleasedCell(name, kind, source, role, grade_id, points, is_task=task, full=full, code=code)
+    elif grade or solution:
+        role = "check" if grade else "answer"
+    name = cell.id or cell.grade_id or f"cell-{cell.position + 1}"
+    full = str(metadata.pop(HIDDEN_TESTS, cell.source))  # no notebook that is graded holds them
+    code = read_code(cell.source) if cell.kind == "code" else Code()
+    points = float(grading.get("points", 0) or 0)
+    return ReleasedCell(cell.position, name, cell.kind, cell.source, cell.grade_id, role, points, task, full, code)
 
 
 def _pair(cells: list[ReleasedCell]) -> None:

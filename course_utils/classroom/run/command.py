@@ -77,15 +77,14 @@ class _AssignmentRun:
         self.rows[student] = replace(self.rows.get(student, Row(student)), **changes)
 
     @contextmanager
-    def alone(self, student: str, doing: str = "") -> Iterator[None]:
+    def alone(self, student: str) -> Iterator[None]:
         """Whatever goes wrong in the block with one student's work is the reason in their row, and stops nobody."""
         try:
             yield
         except Unusable:
             raise
         except Exception as error:
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            self.change(student, reason=f"{doing}{said}")
+            self.change(student, reason=" ".join(f"{type(error).__name__}: {error}".split())[:300])
 
     def to_grade(self, students: Sequence[str], again: bool) -> list[str]:
         """Who is to be graded; everybody else who handed in gets their row."""
@@ -112,7 +111,9 @@ class _AssignmentRun:
 
     def _key(self, submission: Submission) -> str:
         """A text that stays the same as long as the same is graded against the same."""
-        return hashlib.sha256(f"{submission.digest}\n{self.released}".encode()).hexdigest()
+        content = "none" if submission.content is None else hashlib.sha256(submission.content).hexdigest()
+        text = "\n".join((content, *submission.remarks, self.released))
+        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
     def take(self, submission: Submission, result: Report | BaseException) -> None:
         """Enters a result."""
@@ -121,14 +122,12 @@ class _AssignmentRun:
                 raise result
             report = Report.from_json(result.to_json())  # it comes from another process, perhaps another machine
             report = replace(report, repairs=(*submission.remarks, *report.repairs))
-            about = {"report": without_texts(report), "remarks": submission.aside}
-            self.change(submission.student, news=True, reason="", **about)
+            self.change(submission.student, report=without_texts(report), news=True, reason="")
             self._enter(report, submission)
 
     def _enter(self, report: Report, submission: Submission) -> None:
-        with self.alone(submission.student, "not in the gradebook: "):
-            said = self.books.enter(report, self._key(submission), submission.time)
-            self.change(submission.student, remarks=(*submission.aside, *said))
+        said = self.books.enter(report, self._key(submission), submission.time)
+        self.change(submission.student, remarks=(*submission.aside, *said))
 
     def finished(self, everybody: Sequence[str]) -> list[Row]:
         """The rows of everybody, with late penalties, and marks as they are now."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from course_utils.base.markup import clean
 from course_utils.base.words import columns, rounded, shown
-from course_utils.classroom.books.gradebook import Mark
+from course_utils.classroom.books.gradebook import Mark, mark_of
 from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
 
 NO_SUBMISSION = "no submission"
@@ -62,7 +62,8 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     text += f", {len(missing)} without a submission" * bool(missing) + f", {failed} not graded" * bool(failed)
     text += f"\n\n{_lines(assignment, rows)}\n"
     text += f"\nWithout a submission: {', '.join(missing)}\n" * bool(missing)
-    counts = Counter(_outcome(result, row.marks) for row, report in graded for result in report.exercises)
+    results = [(result, mark_of(result, row.marks)) for row, report in graded for result in report.exercises]
+    counts = Counter(result.outcome if mark.given is None else _MARKED for result, mark in results)
     named = ", ".join(f"{counts[name]} {name}" for name in (*OUTCOMES, _MARKED) if name in counts)
     text += f"\nOutcomes: {named}\n" * bool(named)
     is_read = {row.student: all(r.outcome != "unreadable" for r in report.exercises) for row, report in graded}
@@ -108,27 +109,19 @@ def _line(row: Row, width: int) -> list[str]:
     student = _one_line(row.student, STUDENT_WIDTH)
     if row.report is None:
         return [student, "not graded", *[""] * (width - 2)]
-    waits, total, cells = False, 0.0, []
-    for result in row.report.exercises:
-        mark = row.marks.get(result.grade_id)
-        waits = waits or (mark.waits if mark else result.waits)
-        total += (mark.score if mark else result.earned) or 0.0
-        cells.append(_cell(result, mark))
-    return [student, shown(rounded(total, row.report.possible)) + "+?" * waits, *cells]
+    held = [mark_of(result, row.marks) for result in row.report.exercises]
+    total = shown(rounded(sum(mark.score or 0.0 for mark in held), row.report.possible))
+    cells = map(_cell, row.report.exercises, held)
+    return [student, total + "+?" * any(mark.waits for mark in held), *cells]
 
 
-def _cell(result: ExerciseResult, mark: Mark | None) -> str:
+def _cell(result: ExerciseResult, mark: Mark) -> str:
     """One exercise of one student: points and outcome. A bare 0 says nothing, so it never stands alone."""
-    if mark is not None and mark.given is not None and mark.score is not None:
+    if mark.given is not None and mark.score is not None:
         return f"{shown(mark.score)}{'?' if mark.waits else ''} by hand"
     if result.outcome == "review by hand":
         return "? by hand"
     return f"{'?' if result.waits else shown(rounded(result.earned, result.possible))} {result.outcome}"
-
-
-def _outcome(result: ExerciseResult, marks: Mapping[str, Mark]) -> str:
-    mark = marks.get(result.grade_id)
-    return result.outcome if mark is None or mark.given is None else _MARKED
 
 
 def _one_line(text: str, limit: int = 400) -> str:
