@@ -100,9 +100,8 @@ def _release(course: ClassFolder, assignments: Sequence[str], options: argparse.
 
 
 def _grade(course: ClassFolder, assignments: Sequence[str], options: argparse.Namespace) -> bool:
-    from course_utils.classroom.run.command import grade
+    from course_utils.classroom.run.command import class_table, grade
     from course_utils.classroom.run.graders import Cluster, Graders
-    from course_utils.classroom.run.table import class_table
 
     if os.geteuid() == 0:
         print(AS_ROOT, file=sys.stderr)

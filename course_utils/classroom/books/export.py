@@ -16,7 +16,7 @@ from typing import Any
 
 from course_utils.base.files import write_whole
 from course_utils.base.markup import clean, visible
-from course_utils.classroom.books.gradebook import Mark, mark_of, marks_in, reports, settle
+from course_utils.classroom.books.gradebook import Mark, mark_of, marks_of, reports, settle
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.results import Report
 
@@ -72,13 +72,13 @@ class _Totals:
 
     def __init__(self, course: ClassFolder, assignments: Sequence[str]) -> None:
         self.possible, self.scores = dict[str, float](), dict[tuple[str, str], float | str]()
-        self.marks = dict[tuple[str, str], dict[str, Mark]]()  # by assignment and student, as the scores
+        self.marks = {name: marks_of(course, name) for name in assignments}
         with course.gradebook() as gradebook:
             self.people: list[dict[str, Any]] = [who.to_dict() for who in gradebook.students]
             for assignment in (one for one in gradebook.assignments if one.name in assignments):
                 self.possible[assignment.name] = assignment.max_score
                 for one in assignment.submissions:
-                    marks = self.marks[assignment.name, one.student_id] = marks_in(one)
+                    marks = self.marks[assignment.name].get(one.student_id, {})
                     self.scores[assignment.name, one.student_id] = _score(marks, one.late_submission_penalty or 0.0)
         self.people.sort(key=lambda who: str(who["id"]))
 
@@ -115,7 +115,7 @@ class _Totals:
         points = ("earned", "possible", "outcome", "by_hand", "said")
         yield ("assignment", "student", "exercise", *points, "misconceptions")
         for report in graded:
-            marks = self.marks.get((report.assignment, report.student), {})
+            marks = self.marks[report.assignment].get(report.student, {})
             for result in report.exercises:
                 mark = mark_of(result, marks)
                 earned = "" if mark.score is None else f"{mark.score:g}"  # what is still to be marked is not 0

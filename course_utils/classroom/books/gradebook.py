@@ -1,5 +1,5 @@
 """What is kept of a graded submission: marks in nbgrader's gradebook, and the graded notebook in ``autograded/``, whose
-metadata hold the report (``Records``, ``kept``).
+metadata hold the report (``enter``, ``kept``).
 
 What nbgrader does with a graded notebook is done here with a report, through nbgrader's own interface: automatic
 scores, what a person still has to look at, comments, timestamps, late penalties by the course's own plugin. A mark that
@@ -9,21 +9,20 @@ a person gave is never touched. One process writes, the notebook last and whole:
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.results import ExerciseResult, Report
-from course_utils.classroom.rebuild.released import read_released
+from course_utils.classroom.rebuild.reading import read_released
 
 if TYPE_CHECKING:
-    from nbgrader.api import SubmittedAssignment
+    from nbgrader.api import Gradebook
 
 _KEPT = "autograd_control"  # metadata of a graded notebook
 
@@ -47,19 +46,16 @@ class Mark:
     waits: bool
 
 
-def marks_in(submission: SubmittedAssignment) -> dict[str, Mark]:
-    """The marks of a submission, by graded cell."""
-    found = {}
-    for grade in (grade for notebook in submission.notebooks for grade in notebook.grades):
-        is_known = grade.auto_score is not None or grade.manual_score is not None
-        found[grade.name] = Mark(grade.score if is_known else None, grade.manual_score, grade.needs_manual_grade)
-    return found
-
-
 def marks_of(course: ClassFolder, assignment: str) -> dict[str, dict[str, Mark]]:
     """Student -> graded cell -> mark, of everybody who handed this assignment in."""
+    found = defaultdict[str, dict[str, Mark]](dict)
     with course.gradebook() as gradebook:
-        return {one.student_id: marks_in(one) for one in gradebook.assignment_submissions(assignment)}
+        for submission in gradebook.assignment_submissions(assignment):
+            for grade in (grade for notebook in submission.notebooks for grade in notebook.grades):
+                score = None if grade.auto_score is None and grade.manual_score is None else grade.score
+                mark = Mark(score, grade.manual_score, grade.needs_manual_grade)
+                found[submission.student_id][grade.name] = mark
+    return dict(found)
 
 
 def mark_of(result: ExerciseResult, marks: Mapping[str, Mark]) -> Mark:
@@ -78,8 +74,8 @@ def still_to_mark(course: ClassFolder, assignments: Iterable[str]) -> Iterator[s
 
 
 def kept(course: ClassFolder, assignment: str, student: str) -> tuple[str, Report] | None:
-    """What a student's graded notebook is a result of, and its report; None where there is none as ``Records`` writes
-    it: the submission is graded again."""
+    """What a student's graded notebook is a result of, and its report; None where there is none as ``enter`` writes it:
+    the submission is graded again."""
     try:
         text = course.notebook("autograded", assignment, student).read_text(encoding="utf-8")
         values = json.loads(text)["metadata"][_KEPT]
@@ -114,138 +110,85 @@ def without_texts(report: Report) -> Report:
     return replace(report, notebook="", exercises=exercises)
 
 
-class Records:
-    """The gradebook and ``autograded/`` of a course, open for one writer for the length of a ``with`` block."""
+def enter(
+    course: ClassFolder, gradebook: Gradebook, report: Report, key: str, time: datetime | None
+) -> tuple[str, ...]:
+    """Enters a report: marks first, then the notebook.
 
-    def __init__(self, course: ClassFolder) -> None:
-        self.course = course
+    Args:
+        course: the course folder.
+        gradebook: its gradebook, open.
+        report: of a released assignment.
+        key: what it is a report of; ``kept`` gives it back.
+        time: when it was handed in, in UTC; None where that is not known.
 
-    def __enter__(self) -> Records:
-        self.gradebook = self.course.gradebook()
-        return self
+    Returns:
+        What the teacher should know of it, one sentence each.
 
-    def __exit__(self, *error: object) -> None:
-        self.gradebook.close()
+    Raises:
+        Unusable: the gradebook does not know the assignment or its graded cells, or cannot be written.
+        OSError: the notebook cannot be written.
+    """
+    from nbgrader.api import InvalidEntry, MissingEntry
+    from sqlalchemy.exc import OperationalError
 
-    def enter(self, report: Report, key: str, time: datetime | None) -> tuple[str, ...]:
-        """Enters a report: marks first, then the notebook.
-
-        Args:
-            report: of a released assignment.
-            key: what it is a report of; ``kept`` gives it back.
-            time: when it was handed in, in UTC; None where that is not known.
-
-        Returns:
-            What the teacher should know of it, one sentence each.
-
-        Raises:
-            Unusable: the gradebook does not know the assignment or its graded cells, or cannot be written.
-            OSError: the notebook cannot be written.
-        """
-        from nbgrader.api import InvalidEntry, MissingEntry
-        from sqlalchemy.exc import OperationalError
-
-        try:
-            with self.gradebook.db.no_autoflush:  # what nbgrader adds row by row must not be written half-way
-                said = self._mark(report, time)
-        except Exception as error:
-            self.gradebook.db.rollback()
-            # An IntegrityError is about this one alone; nbgrader wraps an OperationalError into InvalidEntry.
-            if not isinstance(error, MissingEntry | OperationalError | InvalidEntry) or "IntegrityError" in str(error):
-                raise
-            raise Unusable(
-                explain(
-                    f"The gradebook takes no marks of {report.assignment}: {str(error).splitlines()[0]}.",
-                    "an assignment that was released, and a gradebook that nobody else holds.",
-                    "no mark is lost: what is not entered is graded again.",
-                    "release it, or close what has the gradebook open, and run the same command again.",
-                )
-            ) from error
-        path, values = self._path(report), json.loads(report.notebook)
-        values["metadata"][_KEPT] = {"key": key, "report": json.loads(without_texts(report).to_json())}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        stamp = path.with_name("timestamp.txt")
-        stamp.unlink(missing_ok=True)
-        # nbgrader's own default, see BaseConverter.permissions: graded notebooks are for reading.
-        mode = 0o664 if self.course.api.coursedir.groupshared else 0o444
-        if time:
-            write_whole(stamp, f"{time} UTC\n").chmod(mode)
-        write_whole(path, json.dumps(values, ensure_ascii=False, indent=1) + "\n").chmod(mode)
-        return said
-
-    def _mark(self, report: Report, time: datetime | None) -> tuple[str, ...]:
-        from nbgrader.api import MissingEntry
-
-        path, said = self._path(report), list[str]()
-        before = _answers(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "")
-        now = _answers(report.notebook)
-        self.gradebook.update_or_create_student(report.student)
-        self.gradebook.update_or_create_submission(report.assignment, report.student, timestamp=time)
-        notebook = self.gradebook.find_submission_notebook(report.assignment, report.assignment, report.student)
-        grades, comments = ({cell.name: cell for cell in cells} for cells in (notebook.grades, notebook.comments))
-        for result in report.exercises:
-            grade = grades.get(result.grade_id)
-            if grade is None:
-                raise MissingEntry(f"no graded cell is called {result.grade_id}")
-            grade.auto_score = None if result.waits else result.earned
-            if grade.manual_score is None:
-                grade.needs_manual_grade = result.waits
-            elif before and before.get(grade.name) != now.get(grade.name):
-                grade.needs_manual_grade = True  # the mark stays, and asks to be looked at again
-                said.append(
-                    f"The answer to {result.exercise} is another than the one that got {grade.manual_score:g} of "
-                    f"{result.possible:g} points by hand; mark it again in the Formgrader, or press Resolve."
-                )
-            if comment := comments.get(result.grade_id):
-                why = " ".join(report.repairs).partition("Nothing was graded. ")[2]
-                comment.auto_comment = {
-                    "not attempted": "No response.",
-                    "unreadable": f"Your file could not be read. {why} Ask your teacher to look at it.",
-                }.get(result.outcome)
-        self.gradebook.db.commit()
-        return tuple(said)
-
-    def holds(self, report: Report, time: datetime | None) -> bool:
-        """Whether the gradebook has the submission that was ``kept``, with its time."""
-        try:
-            return self.gradebook.find_submission(report.assignment, report.student).timestamp == time
-        except ValueError:  # nbgrader's MissingEntry is one
-            return False
-
-    def _path(self, report: Report) -> Path:
-        return self.course.notebook("autograded", report.assignment, report.student)
-
-    def apply_penalties(self, assignment: str) -> dict[str, str]:
-        """Sets every late penalty of an assignment anew, by the plugin that the course's configuration names.
-
-        Returns:
-            Student -> one sentence, for each submission that lost points, or of which the plugin made nothing.
-        """
-        from nbgrader.preprocessors import AssignLatePenalties
-
-        step, said = AssignLatePenalties(parent=self.course.api), {}
-        step.init_plugin()
-        for submission in self.gradebook.assignment_submissions(assignment):
-            student, late = submission.student.id, submission.total_seconds_late
-            for notebook in submission.notebooks:
-                try:
-                    rule = step.plugin_inst.late_submission_penalty
-                    lost = (rule(student, notebook.score, late) if late > 0 else None) or 0.0
-                    lost = notebook.late_submission_penalty = min(max(lost, 0.0), notebook.score)
-                except Exception as error:  # a plugin is anybody's code
-                    said[student] = f"no late penalty: {error}"
-                else:
-                    points = f"{round(lost, 2):g} point{'' if lost == 1 else 's'}"
-                    said |= {student: f"{late / 3600:.1f} hours late, {points} less."} if lost else {}
-        self.gradebook.db.commit()
-        return said
+    path, values = course.notebook("autograded", report.assignment, report.student), json.loads(report.notebook)
+    before = _answers(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "")
+    try:
+        with gradebook.db.no_autoflush:  # what nbgrader adds row by row must not be written half-way
+            gradebook.update_or_create_student(report.student)
+            gradebook.update_or_create_submission(report.assignment, report.student, timestamp=time)
+            said = tuple(_mark(gradebook, report, before))
+            gradebook.db.commit()
+    except Exception as error:
+        gradebook.db.rollback()
+        # An IntegrityError is about this one alone; nbgrader wraps an OperationalError into InvalidEntry.
+        if not isinstance(error, MissingEntry | OperationalError | InvalidEntry) or "IntegrityError" in str(error):
+            raise
+        raise Unusable(
+            explain(
+                f"The gradebook takes no marks of {report.assignment}: {str(error).splitlines()[0]}.",
+                "an assignment that was released, and a gradebook that nobody else holds.",
+                "no mark is lost: what is not entered is graded again.",
+                "release it, or close what has the gradebook open, and run the same command again.",
+            )
+        ) from error
+    values["metadata"][_KEPT] = {"key": key, "report": json.loads(without_texts(report).to_json())}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stamp = path.with_name("timestamp.txt")
+    stamp.unlink(missing_ok=True)
+    # nbgrader's own default, see BaseConverter.permissions: graded notebooks are for reading.
+    mode = 0o664 if course.api.coursedir.groupshared else 0o444
+    if time:
+        write_whole(stamp, f"{time} UTC\n").chmod(mode)
+    write_whole(path, json.dumps(values, ensure_ascii=False, indent=1) + "\n").chmod(mode)
+    return said
 
 
-def settle(course: ClassFolder, assignments: Iterable[str]) -> None:
-    """Sets late penalties anew, as marks and deadlines are now."""
-    with course.only_one(), Records(course) as books:
-        for assignment in assignments:
-            books.apply_penalties(assignment)
+def _mark(gradebook: Gradebook, report: Report, before: Mapping[str, str]) -> Iterator[str]:
+    """Sets marks and comments; a sentence for each mark by hand that was given to another answer than now."""
+    from nbgrader.api import MissingEntry
+
+    now, why = _answers(report.notebook), " ".join(report.repairs).partition("Nothing was graded. ")[2]
+    comment = {"not attempted": "No response."}
+    comment["unreadable"] = f"Your file could not be read. {why} Ask your teacher to look at it."
+    notebook = gradebook.find_submission_notebook(report.assignment, report.assignment, report.student)
+    grades, comments = ({cell.name: cell for cell in cells} for cells in (notebook.grades, notebook.comments))
+    for result in report.exercises:
+        grade = grades.get(result.grade_id)
+        if grade is None:
+            raise MissingEntry(f"no graded cell is called {result.grade_id}")
+        grade.auto_score = None if result.waits else result.earned
+        if grade.manual_score is None:
+            grade.needs_manual_grade = result.waits
+        elif before and before.get(grade.name) != now.get(grade.name):
+            grade.needs_manual_grade = True  # the mark stays, and asks to be looked at again
+            yield (
+                f"The answer to {result.exercise} is another than the one that got {grade.manual_score:g} of "
+                f"{result.possible:g} points by hand; mark it again in the Formgrader, or press Resolve."
+            )
+        if result.grade_id in comments:
+            comments[result.grade_id].auto_comment = comment.get(result.outcome)
 
 
 def _answers(notebook: str) -> dict[str, str]:
@@ -255,3 +198,44 @@ def _answers(notebook: str) -> dict[str, str]:
     except ValueError:  # there is none
         return {}
     return {cell.grade_id: read.by_id.get(cell.answer, cell).source for cell in read.graded}
+
+
+def holds(gradebook: Gradebook, report: Report, time: datetime | None) -> bool:
+    """Whether the gradebook has the submission that was ``kept``, with its time."""
+    try:
+        return gradebook.find_submission(report.assignment, report.student).timestamp == time
+    except ValueError:  # nbgrader's MissingEntry is one
+        return False
+
+
+def apply_penalties(course: ClassFolder, gradebook: Gradebook, assignment: str) -> dict[str, str]:
+    """Sets every late penalty of an assignment anew, by the plugin that the course's configuration names.
+
+    Returns:
+        Student -> one sentence, for each submission that lost points, or of which the plugin made nothing.
+    """
+    from nbgrader.preprocessors import AssignLatePenalties
+
+    step, said = AssignLatePenalties(parent=course.api), dict[str, str]()
+    step.init_plugin()
+    for submission in gradebook.assignment_submissions(assignment):
+        student, late = submission.student.id, submission.total_seconds_late
+        for notebook in submission.notebooks:
+            try:
+                rule = step.plugin_inst.late_submission_penalty
+                lost = (rule(student, notebook.score, late) if late > 0 else None) or 0.0
+                lost = notebook.late_submission_penalty = min(max(lost, 0.0), notebook.score)
+            except Exception as error:  # a plugin is anybody's code
+                said[student] = f"no late penalty: {error}"
+            else:
+                points = f"{round(lost, 2):g} point{'' if lost == 1 else 's'}"
+                said |= {student: f"{late / 3600:.1f} hours late, {points} less."} if lost else {}
+    gradebook.db.commit()
+    return said
+
+
+def settle(course: ClassFolder, assignments: Iterable[str]) -> None:
+    """Sets late penalties anew, as marks and deadlines are now."""
+    with course.only_one(), course.gradebook() as gradebook:
+        for assignment in assignments:
+            apply_penalties(course, gradebook, assignment)

@@ -75,4 +75,4 @@ def create(root: Path, lessons: Sequence[str] = (), course_id: str = "") -> list
             done.append(f"wrote {write_whole(path, text)}")
         elif path.read_text(encoding="utf-8") != text:
             done.append(f"kept {path}: it is there already, and is not what this command would write")
-    return done
+    return sorted(done, key=lambda line: line.startswith("kept"))

@@ -200,16 +200,15 @@ class ClassFolder:
 
     def to_grade(self, assignment: str) -> str:
         """The released notebook as text, with the hidden tests, which a release leaves to the gradebook alone."""
-        text = self.notebook("release", assignment).read_text(encoding="utf-8")
+        notebook = json.loads(self.notebook("release", assignment).read_text(encoding="utf-8"))
         with self.gradebook() as gradebook:
             found = [book for item in gradebook.assignments if item.name == assignment for book in item.notebooks]
             known = {cell.name: cell.source for book in found if book.name == assignment for cell in book.source_cells}
-        notebook, hidden = json.loads(text), False
         for cell in notebook["cells"]:
             full = known.get(cell["metadata"].get("nbgrader", {}).get("grade_id"))
             if full not in (None, "".join(cell["source"])):
-                cell["metadata"][HIDDEN_TESTS], hidden = full, True
-        return json.dumps(notebook) if hidden else text
+                cell["metadata"][HIDDEN_TESTS] = full
+        return json.dumps(notebook)
 
     @contextmanager
     def only_one(self) -> Iterator[None]:

@@ -14,8 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from course_utils.classroom.course.source import Code, read_code
-from course_utils.classroom.rebuild.reading import Cell
-from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
+from course_utils.classroom.rebuild.reading import Cell, ReleasedCell, ReleasedNotebook
 
 _MOST_CODE = 100_000  # characters that are read of all that is new in a notebook
 _NOTHING_ADDED = re.compile(r"\W*|\s*\w+\.check\([^\n;]*\)\s*")  # a check that was commented out, or changed

@@ -11,8 +11,7 @@ from typing import Any
 
 from course_utils.classroom.course.source import called_on_lesson
 from course_utils.classroom.rebuild.answers import Answer, HandedIn, same
-from course_utils.classroom.rebuild.reading import Cell, Unreadable, read_cells
-from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
+from course_utils.classroom.rebuild.reading import Cell, ReleasedCell, ReleasedNotebook, Unreadable, read_cells
 
 
 @dataclass(frozen=True)

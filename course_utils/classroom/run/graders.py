@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from itertools import islice
 from queue import SimpleQueue
-from typing import Any, Self
+from typing import Any
 
 from course_utils.base.errors import explain
 from course_utils.classroom.course.submissions import Submission
@@ -25,51 +25,25 @@ from course_utils.classroom.judging.results import Report
 
 BYTES_A_GRADER = 3 * 2**30  # the warm Python, and an answer that takes the 2 GiB that it may
 CONNECT_SECONDS = 20
+GradeOne = Callable[[Submission, str], Report]
 _here = threading.local()  # a worker's thread keeps its grader, whose sandbox ends with the worker
 
 
 class Graders:
-    """Graders that are warm for the length of a ``with`` block.
+    """Graders on this machine, warm while they grade.
 
     Args:
         number: how many; None: one for every core that this process may use, and no more than the memory holds.
         make: makes one; for tests.
-
-    Raises:
-        OSError: (when the ``with`` block begins) there can be no sandbox here; the message says why.
     """
 
     def __init__(self, number: int | None = None, make: Callable[[], Any] = Grader) -> None:
         memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self.number = number or max(1, min(len(os.sched_getaffinity(0)), memory_bytes // BYTES_A_GRADER))
-        self._make, self._idle = make, SimpleQueue[Any]()
+        self._make = make
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self._executor, self._grade_one = self._start(stack)
-            self._open = stack.pop_all()
-        return self
-
-    def _start(self, stack: ExitStack) -> tuple[Executor, Callable[[Submission, str], Report]]:
-        threads = stack.enter_context(ThreadPoolExecutor(self.number))
-        for grader in threads.map(lambda _: self._make().__enter__(), range(self.number)):
-            stack.push(grader)
-            self._idle.put(grader)
-        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
-        return threads, self._with_an_idle_one
-
-    def __exit__(self, *error: Any) -> None:
-        self._open.__exit__(*error)
-
-    def _with_an_idle_one(self, submission: Submission, released: str) -> Report:
-        grader = self._idle.get()
-        try:
-            return _graded(grader, submission, released)
-        finally:
-            self._idle.put(grader)
-
-    def grade(self, work: Iterable[tuple[Submission, str]]) -> Iterator[tuple[Submission, Report | BaseException]]:
-        """Grades submissions, in the order in which they are done.
+    def grade(self, work: Iterable[tuple[Submission, str]]) -> Generator[tuple[Submission, Report | BaseException]]:
+        """Grades submissions, in the order in which they are done. Whoever stops early closes the generator.
 
         Args:
             work: submissions, each with its released notebook's text; taken one by one, as graders come free, so that
@@ -77,50 +51,70 @@ class Graders:
 
         Yields:
             Each submission with its report, or with the error of this machine that it ended in.
+
+        Raises:
+            OSError: there can be no sandbox here; the message says why.
         """
         waiting, out = iter(work), dict[Future[Report], Submission]()
-        while True:
-            for submission, released in islice(waiting, 2 * self.number - len(out)):
-                out[self._executor.submit(self._grade_one, submission, released)] = submission
-            if not out:
-                return
-            for future in wait(out, return_when=FIRST_COMPLETED).done:
-                yield out.pop(future), future.exception() or future.result()
+        with self._started() as (executor, grade_one):
+            while True:
+                for submission, released in islice(waiting, 2 * self.number - len(out)):
+                    out[executor.submit(grade_one, submission, released)] = submission
+                if not out:
+                    return
+                for future in wait(out, return_when=FIRST_COMPLETED).done:
+                    yield out.pop(future), future.exception() or future.result()
+
+    @contextmanager
+    def _started(self) -> Iterator[tuple[Executor, GradeOne]]:
+        idle = SimpleQueue[Any]()
+
+        def grade_one(submission: Submission, released: str) -> Report:
+            grader = idle.get()
+            try:
+                return _graded(grader, submission, released)
+            finally:
+                idle.put(grader)
+
+        with ThreadPoolExecutor(self.number) as threads, ExitStack() as stack:
+            for grader in threads.map(lambda _: self._make().__enter__(), range(self.number)):
+                stack.push(grader)
+                idle.put(grader)
+            stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+            yield threads, grade_one
 
 
 class Cluster(Graders):
-    """The workers of a scheduler. A worker that is lost costs time and nothing else.
+    """The workers of a scheduler, ``tcp://host:8786``. A worker that is lost costs time and nothing else.
 
-    Args:
-        scheduler: the address of a Dask scheduler, ``tcp://host:8786``.
-
-    Raises:
-        ValueError: (when the ``with`` block begins) Dask is not installed, no scheduler answers, it has no workers, or
-            one of them has another version of the package or of torch; the message says why.
+    ``grade`` raises a ValueError where Dask is not installed, no scheduler answers, it has no workers, or one of them
+    has another version of the package or of torch; the message says why.
     """
 
     def __init__(self, scheduler: str) -> None:
         super().__init__()
         self.scheduler = scheduler
 
-    def _start(self, stack: ExitStack) -> tuple[Executor, Callable[[Submission, str], Report]]:
+    @contextmanager
+    def _started(self) -> Iterator[tuple[Executor, GradeOne]]:
         try:
             from distributed import Client
 
-            client = stack.enter_context(Client(self.scheduler, timeout=CONNECT_SECONDS))
+            client = Client(self.scheduler, timeout=CONNECT_SECONDS)
         except ImportError as error:
             install = "python -m pip install -c constraints.txt -e '.[cluster]'"
             raise self._refused(f"{error.name} is not installed", install) from None
         except (OSError, ValueError) as error:  # TimeoutError is an OSError
             raise self._refused(f"No Dask scheduler answers: {error}", "start it with: dask scheduler") from None
-        if not (found := client.run(versions)):
-            raise self._refused("It has no workers", f"on each machine: dask worker {self.scheduler} --nthreads 1")
-        for address, those in found.items():
-            if those != versions():  # marks would depend on the machine
-                said = f"The worker {address} has {those}, and this machine {versions()}"
-                raise self._refused(said, "install the same version of the course and of torch on every machine")
-        self.number = sum(client.nthreads().values())
-        return client.get_executor(pure=False), grade_one
+        with client:
+            if not (found := client.run(versions)):
+                raise self._refused("It has no workers", f"on each machine: dask worker {self.scheduler} --nthreads 1")
+            for address, those in found.items():
+                if those != versions():  # marks would depend on the machine
+                    said = f"The worker {address} has {those}, and this machine {versions()}"
+                    raise self._refused(said, "install the same version of the course and of torch on every machine")
+            self.number = sum(client.nthreads().values())
+            yield client.get_executor(pure=False), grade_one
 
     def _refused(self, what: str, try_this: str) -> ValueError:
         return ValueError(explain(f"Nothing is graded at {self.scheduler}. {what}.", "workers.", try_this=try_this))

@@ -20,7 +20,7 @@ from course_utils.catalogue import LESSONS
 from course_utils.classroom.course.folder import HIDDEN_TESTS, ClassFolder, last_words
 from course_utils.classroom.course.source import called_on_lesson, lessons_made
 from course_utils.classroom.judging.grader import Grader
-from course_utils.classroom.rebuild.released import read_released
+from course_utils.classroom.rebuild.reading import read_released
 
 
 def release(course: ClassFolder, assignment: str, tries: bool = True) -> float:
