@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import argparse
 import io
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from course_utils.base.markup import clean
 from course_utils.classroom.course.folder import ClassFolder
-
-AS_ROOT = (
-    "You grade as root. Students' code runs in the sandbox all the same, but one wall less stands around it: use an "
-    "ordinary account where you have one."
-)
 
 STRANGERS = """
 Not on your list of students, or there without a name: {names}. Where it is somebody's other name, rename the folder,
@@ -103,8 +97,6 @@ def _grade(course: ClassFolder, assignments: Sequence[str], options: argparse.Na
     from course_utils.classroom.run.command import class_table, grade
     from course_utils.classroom.run.graders import Cluster, Graders
 
-    if os.geteuid() == 0:
-        print(AS_ROOT, file=sys.stderr)
     workers = Cluster(options.scheduler) if options.scheduler else Graders(options.workers)
     strangers = sorted(course.strangers())  # before grading enters them
     tables = grade(course, assignments, workers, students=options.student, again=options.again)

@@ -21,6 +21,7 @@ from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.results import Report
 
 Line = tuple[Any, ...]
+Marks = Mapping[str, Mapping[str, Mapping[str, Mark]]]  # by assignment, student and graded cell
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
 # With these a formula begins, also in their wide forms: https://owasp.org/www-community/attacks/CSV_Injection
 _SIGNS = tuple("=+-@\t\uff1d\uff0b\uff0d\uff20")
@@ -34,22 +35,17 @@ def export(course: ClassFolder, assignments: Sequence[str], target: Path) -> lis
     - ``outcomes.csv``: a line for each student and exercise: points, outcome, misunderstandings.
     - ``misunderstood.csv`` and ``misunderstood.md``: how many students showed which misunderstanding.
 
-    Args:
-        course: the course folder.
-        assignments: released ones.
-        target: the folder.
-
     Raises:
         ValueError: of an assignment, exercises or points have been changed since something was graded.
     """
     settle(course, assignments)
     graded = [report for assignment in assignments for report in reports(course, assignment).values()]
-    totals, misunderstood = _Totals(course, assignments), _misunderstood(graded)
-    tables: dict[str, Iterable[Line]] = {"students": totals.students(), "moodle": totals.moodle()}
-    tables |= {"canvas": totals.canvas(), "outcomes": totals.outcomes(graded), "misunderstood": misunderstood}
+    marks = {assignment: marks_of(course, assignment) for assignment in assignments}
+    tables = _totals(course, marks) | {"outcomes": list(_outcomes(graded, marks))}
+    tables["misunderstood"] = _misunderstood(graded)
     target.mkdir(parents=True, exist_ok=True)
     written = [write_whole(target / f"{name}.csv", _as_csv(rows)) for name, rows in tables.items()]
-    return [*written, write_whole(target / "misunderstood.md", _as_markdown(misunderstood))]
+    return [*written, write_whole(target / "misunderstood.md", _as_markdown(tables["misunderstood"]))]
 
 
 def _as_csv(rows: Iterable[Line]) -> str:
@@ -67,65 +63,35 @@ def _cell(value: object) -> object:
     return f"'{text}" if text.lstrip(" ").startswith(_SIGNS) and not _NUMBER.fullmatch(text) else text
 
 
-class _Totals:
-    """What the gradebook holds of assignments, as rows."""
-
-    def __init__(self, course: ClassFolder, assignments: Sequence[str]) -> None:
-        self.possible, self.scores = dict[str, float](), dict[tuple[str, str], float | str]()
-        self.marks = {name: marks_of(course, name) for name in assignments}
-        with course.gradebook() as gradebook:
-            self.people: list[dict[str, Any]] = [who.to_dict() for who in gradebook.students]
-            for assignment in (one for one in gradebook.assignments if one.name in assignments):
-                self.possible[assignment.name] = assignment.max_score
-                for one in assignment.submissions:
-                    marks = self.marks[assignment.name].get(one.student_id, {})
-                    self.scores[assignment.name, one.student_id] = _score(marks, one.late_submission_penalty or 0.0)
-        self.people.sort(key=lambda who: str(who["id"]))
-
-    def students(self) -> Iterator[Line]:
-        """Points or what is in their way for each assignment, and the sum of the points."""
-        yield ("student", "last_name", "first_name", "email", *self.possible, "total", "possible", "missing", "to_mark")
-        for who in self.people:
-            scores = [self.scores.get((name, who["id"]), "missing") for name in self.possible]
-            total = sum(score for score in scores if isinstance(score, float))
-            about = (who["id"], who["last_name"] or "", who["first_name"] or "", who["email"] or "")
-            counts = scores.count("missing"), scores.count("to mark")
-            yield (*about, *map(_short, scores), _short(total), _short(sum(self.possible.values())), *counts)
-
-    def moodle(self) -> Iterator[Line]:
-        """For Moodle: Grades, Import, CSV file."""
-        yield ("Username", "ID number", "Email address", *self.possible)
-        for who in self.people:
-            yield (who["id"], who["id"], who["email"] or "", *self._numbers(who["id"]))
-
-    def canvas(self) -> Iterator[Line]:
-        """For Canvas: Gradebook, Import."""
-        yield ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *self.possible)
-        yield ("Points Possible", "", "", "", "", *map(_short, self.possible.values()))
-        for who in self.people:
-            name = ", ".join(filter(None, (who["last_name"], who["first_name"]))) or who["id"]
-            yield (name, "", who["id"], who["id"], "", *self._numbers(who["id"]))
-
-    def _numbers(self, student: str) -> list[str]:
-        scores = [self.scores.get((name, student)) for name in self.possible]
-        return [_short(score) if isinstance(score, float) else "" for score in scores]
-
-    def outcomes(self, graded: Iterable[Report]) -> Iterator[Line]:
-        """A line for each exercise of each report."""
-        points = ("earned", "possible", "outcome", "by_hand", "said")
-        yield ("assignment", "student", "exercise", *points, "misconceptions")
-        for report in graded:
-            marks = self.marks[report.assignment].get(report.student, {})
-            for result in report.exercises:
-                mark = mark_of(result, marks)
-                earned = "" if mark.score is None else f"{mark.score:g}"  # what is still to be marked is not 0
-                by_hand = "" if mark.given is None else "answered anew" if mark.waits else "marked"
-                by_hand = "to mark" if mark.given is None and mark.waits else by_hand
-                points = (earned, f"{result.possible:g}", result.outcome, by_hand, result.said or "")
-                yield (report.assignment, report.student, result.exercise, *points, "; ".join(result.misconceptions))
+def _totals(course: ClassFolder, marks: Marks) -> dict[str, list[Line]]:
+    """A row for each student: for people, with what is in the way of points, and for the imports of Moodle (Grades,
+    Import, CSV file) and Canvas (Gradebook, Import)."""
+    with course.gradebook() as gradebook:
+        people = sorted((who.to_dict() for who in gradebook.students), key=lambda who: str(who["id"]))
+        assignments = [one for one in gradebook.assignments if one.name in marks]
+        possible = {one.name: one.max_score for one in assignments}
+        late = {(one.name, s.student_id): s.late_submission_penalty for one in assignments for s in one.submissions}
+    total, worth = _short(sum(possible.values())), map(_short, possible.values())
+    head = ("student", "last_name", "first_name", "email", *possible, "total", "possible", "missing", "to_mark")
+    students: list[Line] = [head]
+    moodle: list[Line] = [("Username", "ID number", "Email address", *possible)]
+    canvas: list[Line] = [("Student", "ID", "SIS User ID", "SIS Login ID", "Section", *possible)]
+    canvas += [("Points Possible", "", "", "", "", *worth)]
+    for who in people:
+        name, last, first, email = (who[key] or "" for key in ("id", "last_name", "first_name", "email"))
+        scores = [_score(marks[one].get(name, {}), late.get((one, name)) or 0.0) for one in possible]
+        numbers = [score for score in scores if isinstance(score, float)]
+        counts = total, scores.count("missing"), scores.count("to mark")
+        students.append((name, last, first, email, *map(_short, scores), _short(sum(numbers)), *counts))
+        imported = ["" if isinstance(score, str) else _short(score) for score in scores]
+        moodle.append((name, name, email, *imported))
+        canvas.append((", ".join(filter(None, (last, first))) or name, "", name, name, "", *imported))
+    return {"students": students, "moodle": moodle, "canvas": canvas}
 
 
 def _score(marks: Mapping[str, Mark], penalty: float) -> float | str:
+    if not marks:
+        return "missing"
     scores = [mark.score for mark in marks.values() if mark.score is not None]
     if any(mark.waits for mark in marks.values()) or len(scores) < len(marks):
         return "to mark"
@@ -134,6 +100,20 @@ def _score(marks: Mapping[str, Mark], penalty: float) -> float | str:
 
 def _short(value: float | str) -> str:
     return value if isinstance(value, str) else f"{round(value, 4):g}"
+
+
+def _outcomes(graded: Iterable[Report], marks: Marks) -> Iterator[Line]:
+    """A line for each exercise of each report."""
+    points = ("earned", "possible", "outcome", "by_hand", "said")
+    yield ("assignment", "student", "exercise", *points, "misconceptions")
+    for report in graded:
+        for result in report.exercises:
+            mark = mark_of(result, marks[report.assignment].get(report.student, {}))
+            earned = "" if mark.score is None else f"{mark.score:g}"  # what is still to be marked is not 0
+            by_hand = "" if mark.given is None else "answered anew" if mark.waits else "marked"
+            by_hand = "to mark" if mark.given is None and mark.waits else by_hand
+            points = (earned, f"{result.possible:g}", result.outcome, by_hand, result.said or "")
+            yield (report.assignment, report.student, result.exercise, *points, "; ".join(result.misconceptions))
 
 
 def _misunderstood(graded: Iterable[Report]) -> list[Line]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
-from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
+from nbgrader.preprocessors import GetGrades
 
 from course_utils.base.files import write_whole
 from course_utils.base.markup import clean
@@ -26,12 +26,8 @@ _SAID = {
 
 
 def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ()) -> dict[str, str]:
-    """Writes ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html`` anew for everybody who was graded.
-
-    Args:
-        course: the course folder.
-        assignment: a released one.
-        students: for them alone; for everybody where it is empty.
+    """Writes ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html`` anew for everybody who was graded, or for these students
+    alone.
 
     Returns:
         Student -> why there is no page, in one sentence; empty where it was written.
@@ -57,11 +53,11 @@ def page(course: ClassFolder, assignment: str, student: str) -> Path:
 
 def hand_out(course: ClassFolder, assignments: Sequence[str], folder: Path) -> int:
     """Copies the pages that are there into a folder: ``ASSIGNMENT/STUDENT.html``. Returns how many."""
-    pages = [(name, who, page(course, name, who)) for name in assignments for who in course.submitters(name)]
-    pages = [(name, who, path) for name, who, path in pages if path.is_file()]
-    for name, who, path in pages:
+    pages = [(name, who) for name in assignments for who in course.submitters(name)]
+    pages = [(name, who) for name, who in pages if page(course, name, who).is_file()]
+    for name, who in pages:
         (folder / name).mkdir(parents=True, exist_ok=True)
-        write_whole(folder / name / f"{who}.html", path.read_bytes())
+        write_whole(folder / name / f"{who}.html", page(course, name, who).read_bytes())
     return len(pages)
 
 
@@ -71,17 +67,14 @@ def _convert(course: ClassFolder, assignment: str, student: str, summary: str) -
     from nbgrader.converters import GenerateFeedback
     from nbgrader.utils import capture_log, temp_attrs
 
-    class OnTop(NbGraderPreprocessor):
-        """Puts the summary above the notebook."""
-
-        def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-            nb.cells.insert(0, new_markdown_cell(summary))
-            return nb, resources
+    def put_on_top(nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        nb.cells.insert(0, new_markdown_cell(summary))
+        return nb, resources
 
     page(course, assignment, student).unlink(missing_ok=True)  # what lies there afterwards is new
     with temp_attrs(course.api.coursedir, assignment_id=assignment, student_id=student):
         app = GenerateFeedback(coursedir=course.api.coursedir, parent=course.api)
-        app.preprocessors, app.force = [GetGrades, *[OnTop] * bool(summary), CSSHTMLHeaderPreprocessor], True
+        app.preprocessors, app.force = [GetGrades, *[put_on_top] * bool(summary), CSSHTMLHeaderPreprocessor], True
         result = capture_log(app)
     if result["success"] and page(course, assignment, student).is_file():
         return ""

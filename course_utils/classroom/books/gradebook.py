@@ -90,8 +90,8 @@ def reports(course: ClassFolder, assignment: str) -> dict[str, Report]:
     Raises:
         ValueError: exercises or points have been changed since; ``grade`` brings them up to date.
     """
-    found = {name: kept(course, assignment, name) for name in course.submitters(assignment)}
-    those = {name: without_texts(one[1]) for name, one in found.items() if one}
+    names = course.submitters(assignment)
+    those = {name: without_texts(one[1]) for name in names if (one := kept(course, assignment, name))}
     released = read_released(course.notebook("release", assignment).read_text(encoding="utf-8"))
     wanted = {cell.grade_id: cell.points for cell in released.graded}
     old = [name for name, one in those.items() if {e.grade_id: e.possible for e in one.exercises} != wanted]

@@ -45,13 +45,8 @@ class ClassFolder:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         if not (self.root / CONFIG).is_file():
-            raise ValueError(
-                explain(
-                    f"{self.root} holds no {CONFIG}.",
-                    "a course folder.",
-                    try_this="go to your course's folder, or make one: autograd-control classroom init FOLDER.",
-                )
-            )
+            mend = "go to your course's folder, or make one: autograd-control classroom init FOLDER."
+            raise ValueError(explain(f"{self.root} holds no {CONFIG}.", "a course folder.", try_this=mend))
 
     @cached_property
     def api(self) -> NbGraderAPI:
@@ -100,11 +95,7 @@ class ClassFolder:
         return sorted(name for name in found if self.notebook(step, name).is_file())
 
     def choose(self, names: Sequence[str], step: str = "release") -> list[str]:
-        """The assignments that are named; all where nothing is named.
-
-        Args:
-            names: as typed: ``03_detach``, with or without ``.ipynb``.
-            step: to choose from, see ``assignments``.
+        """Those of the step's assignments that are named, with or without ``.ipynb``; all where nothing is named.
 
         Raises:
             ValueError: one is not among them, or there are none at all.
@@ -133,13 +124,9 @@ class ClassFolder:
         known = self.students()
         if name := next((name for name in students if name not in known), ""):
             like = get_close_matches(name, known, n=3, cutoff=0.6)
-            raise ValueError(
-                explain(
-                    f"Nobody is called {name}.",
-                    "an id that is in the gradebook, or a folder in submitted/; assignments stand before --student.",
-                    try_this=("--student " + " or ".join(like)) if like else "nbgrader db student list",
-                )
-            )
+            wanted = "an id that is in the gradebook, or a folder in submitted/; assignments stand before --student."
+            mend = f"--student {' or '.join(like)}" if like else "nbgrader db student list"
+            raise ValueError(explain(f"Nobody is called {name}.", wanted, try_this=mend))
 
     def strangers(self) -> set[str]:
         """Who handed something in and is not on the teacher's list of students, where there is one.
@@ -175,16 +162,12 @@ class ClassFolder:
         return {name: _trouble(name, folder) for name, folder in found.items()}
 
     def passed_over(self) -> Iterator[str]:
-        """A line for everything in ``submitted/`` that no assignment's grading looks at, in order.
-
-        Only the usual layout is looked through, in which a student's folder holds one folder an assignment.
-        """
+        """A line for everything in ``submitted/`` that no assignment's grading looks at, in order; of the usual layout
+        alone, in which a student's folder holds one folder an assignment."""
         if self.path("submitted", "S", "A").parts[-2:] != ("S", "A"):
             return
         root, known = self.path("submitted", "S", "A").parents[1], self.assignments()
-        for entry in (
-            path for one in sorted(root.glob("*")) for path in (sorted(one.glob("*")) if one.is_dir() else [one])
-        ):
+        for entry in sorted([*root.glob("*/*"), *filter(Path.is_file, root.glob("*"))]):
             names = entry.relative_to(root).parts
             if entry.name in known or any(name.startswith(NO_ONES) for name in names):
                 continue
@@ -228,8 +211,7 @@ class ClassFolder:
             said = f"Another command works in {self.root}."
             raise ValueError(explain(said, "one at a time.", why, "wait until it has ended.")) from None
         except PermissionError as error:
-            said = f"{path} belongs to somebody else, and you may not write to it."
-            wanted = "a course folder in which everybody who grades may write."
+            said, wanted = f"{path} belongs to somebody else.", "a folder in which everybody who grades may write."
             mend = f"chgrp -R teachers {self.root}; chmod -R g+rwXs {self.root}; docs/classroom.md says more."
             raise ValueError(explain(said, wanted, try_this=mend)) from error
 

@@ -37,12 +37,8 @@ _ATTRIBUTES = {
     **dict.fromkeys(("code", "div", "span"), ("class",)),  # the colours of code
     **dict.fromkeys(("th", "td"), ("style",)),
 }
-_CLEANER = bleach.Cleaner(
-    tags=_TAGS,
-    attributes=_ATTRIBUTES,
-    protocols={"http", "https", "mailto", "data"},
-    css_sanitizer=CSSSanitizer(allowed_css_properties=["text-align"]),
-)
+_STYLES = CSSSanitizer(allowed_css_properties=["text-align"])
+_CLEANER = bleach.Cleaner(_TAGS, _ATTRIBUTES, {"http", "https", "mailto", "data"}, css_sanitizer=_STYLES)
 _PLUGINS = [name for name in MarkdownWithMath.DEFAULT_PLUGINS if name != "task_lists"]  # which makes form fields
 
 
@@ -56,8 +52,7 @@ class _Renderer(IPythonRenderer):
 
 @pass_context
 def markdown(context: Context | dict[str, Any], source: str) -> str:
-    """Jinja's filter ``markdown2html``: as nbconvert's own, with only the HTML that shows something; a long text as it
-    is."""
+    """Jinja's filter ``markdown2html``: nbconvert's own, with only HTML that shows something; a long text as it is."""
     if len(source) > LONGEST_MARKED_UP:
         return _plain(source)
     attachments = context.get("cell", {}).get("attachments", {})

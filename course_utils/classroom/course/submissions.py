@@ -40,12 +40,8 @@ class Submission:
 
 
 def read_submission(folder: Path, *, student: str, assignment: str, marks: tuple[str, ...]) -> Submission:
-    """Reads the notebook in a submitted folder, also where the student renamed it.
-
-    Args:
-        folder: such as ``submitted/ada/03_detach``.
-        assignment: what the notebook should be called.
-        marks: texts of which every notebook of this assignment holds one; they tell a renamed one from another.
+    """Reads the notebook in a submitted folder, also where the student renamed it: every notebook of this assignment
+    holds one of the texts ``marks``.
 
     Raises:
         OSError: this machine cannot read it, which is no fault of the student's.

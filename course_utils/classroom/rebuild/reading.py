@@ -11,7 +11,6 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from course_utils.base.errors import explain
 from course_utils.base.text import format_bytes
 from course_utils.classroom.course.folder import HIDDEN_TESTS
 from course_utils.classroom.course.source import Code, called_on_lesson, lessons_made, read_code
@@ -22,9 +21,7 @@ Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
 _MOST_CELLS = 2000
 _LONGEST_SOURCE = 2**20  # characters of one cell
 _MOST_VALUES = 3_000_000  # of JSON: beyond this they take many seconds and gigabytes
-LONGEST_OUTPUT = (
-    100_000  # characters of one cell's text: what nbconvert makes of colours takes the square of a text's length
-)
+LONGEST_OUTPUT = 100_000  # characters of one text: what nbconvert makes of colours takes the square of its length
 _PICTURES = ("image/png", "image/jpeg")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 
@@ -204,9 +201,7 @@ def read_released(text: str) -> ReleasedNotebook:
         notebook = json.loads(text)
         cells = [_released(cell, item["metadata"]) for cell, item in zip(found, notebook["cells"], strict=True)]
     except (Unreadable, ValueError, KeyError, TypeError, AttributeError) as error:
-        said = f"A released notebook could not be read: {error!r}."
-        wanted = "a notebook of format 4, as `release` writes it."
-        raise ValueError(explain(said, wanted, try_this="release the assignment again.")) from error
+        raise ValueError(f"A released notebook could not be read: {error!r}.\nTry: release it again.") from error
     _pair(cells)
     return ReleasedNotebook(notebook, tuple(cells), {cell.id: cell for cell in cells})
 

@@ -35,8 +35,7 @@ class Row:
 
     Attributes:
         report: the result; None where there is none.
-        reason: why there is no result, or why it is not written down everywhere: ``NO_SUBMISSION``, or what went wrong;
-            else empty.
+        reason: why there is no result, or not in the gradebook: ``NO_SUBMISSION``, or what went wrong; else empty.
         news: whether it was graded now and not before.
         remarks: what the teacher should know beyond the report, one sentence each.
         marks: what the gradebook holds, by graded cell.
@@ -56,11 +55,7 @@ class Row:
 
 
 def grade(
-    course: ClassFolder,
-    assignments: Sequence[str],
-    workers: Graders,
-    students: Sequence[str] = (),
-    again: bool = False,
+    course: ClassFolder, assignments: Sequence[str], workers: Graders, students: Sequence[str] = (), again: bool = False
 ) -> dict[str, list[Row]]:
     """Grades every submission of released assignments that is new or has changed, and enters all results.
 
@@ -77,8 +72,8 @@ def grade(
         For each assignment, a row for every student of the class, in order.
 
     Raises:
-        ValueError: one of ``students`` is unknown, another command works in the folder,
-            the workers cannot grade, or the gradebook cannot be written.
+        ValueError: one of ``students`` is unknown, another command works in the folder, the workers cannot grade, or
+            the gradebook cannot be written.
     """
     from rich.console import Console
     from rich.progress import track
@@ -99,8 +94,7 @@ def grade(
                 bar = Console(stderr=True)
                 for submission, result in track(results, "grading", total=len(waiting), console=bar):
                     runs[submission.assignment].take(submission, result)
-        everybody = students or course.students()
-        return {name: run.finished(everybody) for name, run in runs.items()}
+        return {name: run.finished(students or course.students()) for name, run in runs.items()}
 
 
 class _AssignmentRun:
@@ -160,7 +154,8 @@ class _AssignmentRun:
             if isinstance(result, BaseException):
                 raise result
             report = Report.from_json(result.to_json())  # it comes from another process, perhaps another machine
-            report, row = replace(report, repairs=(*submission.remarks, *report.repairs)), self.row(submission.student)
+            report = replace(report, repairs=(*submission.remarks, *report.repairs))
+            row = self.row(submission.student)
             row.report, row.news, row.reason = without_texts(report), True, ""
             self._enter(row, report, submission)
 
@@ -202,10 +197,9 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     is_read = {row.student: all(r.outcome != "unreadable" for r in report.exercises) for row, report in graded}
     repairs = [(row, report.repairs) for row, report in graded if is_read[row.student] and report.repairs]
     unread = [(row, [" ".join(report.repairs)]) for row, report in graded if not is_read[row.student]]
-    unread_title = "Could not be read; put it right, ask for the file again, or mark it by hand"
     failures = [row for row in rows if row.failed]
     text += _paragraph("Look at these by hand", ((row, report.reviews) for row, report in graded))
-    text += _paragraph(unread_title, unread)
+    text += _paragraph("Could not be read; put it right, ask for the file again, or mark it by hand", unread)
     text += _paragraph("Worth knowing, at no cost in points", ((row, report.listed) for row, report in graded))
     if verbose:
         text += _paragraph("Put right before grading", repairs)

@@ -18,7 +18,6 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import Any
 
-from course_utils.base.errors import explain
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.results import Report
@@ -117,7 +116,7 @@ class Cluster(Graders):
             yield client.get_executor(pure=False), grade_one
 
     def _refused(self, what: str, try_this: str) -> ValueError:
-        return ValueError(explain(f"Nothing is graded at {self.scheduler}. {what}.", "workers.", try_this=try_this))
+        return ValueError(f"Nothing is graded at {self.scheduler}. {what}.\nTry: {try_this}")
 
 
 def grade_one(submission: Submission, released: str) -> Report:
@@ -134,5 +133,4 @@ def versions() -> str:
 
 
 def _graded(grader: Grader, submission: Submission, released: str) -> Report:
-    about = {"student": submission.student, "assignment": submission.assignment}
-    return grader.grade(released, submission.content, **about)
+    return grader.grade(released, submission.content, student=submission.student, assignment=submission.assignment)

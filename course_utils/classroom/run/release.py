@@ -15,7 +15,6 @@ from course_utils.authoring.files import read, topic_of
 from course_utils.authoring.lint import exercises_of, lint_learner, report
 from course_utils.authoring.problems import Notebook, Problem
 from course_utils.authoring.rules import solution_regions, unique_ids
-from course_utils.base.errors import explain
 from course_utils.catalogue import LESSONS
 from course_utils.classroom.course.folder import HIDDEN_TESTS, ClassFolder, last_words
 from course_utils.classroom.course.source import called_on_lesson, lessons_made
@@ -60,11 +59,7 @@ def _refuse(assignment: str, problems: Iterable[Problem]) -> None:
 
 
 def _generate(course: ClassFolder, assignment: str, folder: str, *, enter: bool) -> Path:
-    """Has nbgrader make the students' notebook in a folder of the course, and enter it in the gradebook where asked.
-
-    Raises:
-        ValueError: nbgrader refuses.
-    """
+    """Has nbgrader make the students' notebook in a folder of the course, and enter it in the gradebook where asked."""
     from nbgrader.converters import GenerateAssignment
     from nbgrader.utils import capture_log, temp_attrs
 
@@ -73,17 +68,10 @@ def _generate(course: ClassFolder, assignment: str, folder: str, *, enter: bool)
         app.force, app.create_assignment, app.no_database = True, True, not enter
         app.config.SaveCells.enabled = enter
         result = capture_log(app)
-        made = course.notebook("release", assignment)
-    if not result["success"]:
-        raise ValueError(
-            explain(
-                f"nbgrader could not release {assignment}: {last_words(result)}",
-                "that nbgrader can read the source and open its gradebook.",
-                "the release that is there is as it was.",
-                "mend what it names, and release again.",
-            )
-        )
-    return made
+        if result["success"]:
+            return course.notebook("release", assignment)
+    said = f"nbgrader could not release {assignment}: {last_words(result)}"
+    raise ValueError(f"{said}\nMend what it names, and release again; the release that is there is as it was.")
 
 
 def _checks(page: Notebook) -> Iterator[Problem]:
