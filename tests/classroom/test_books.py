@@ -153,7 +153,9 @@ def test_the_formgrader_shows_students_texts_as_feedback_does(graded):
     rewrite(graded, "ada", write)
     settings = PyFileConfigLoader("nbgrader_config.py", path=str(graded.root)).load_config()
     exporter = HTMLExporter(config=settings, template_name="formgrade", extra_template_basedirs=[template_path])
-    page, _ = exporter.from_filename(str(graded.notebook("autograded", student="ada")), resources={"index": 0})
+    page, _ = exporter.from_filename(
+        str(graded.notebook("autograded", student="ada")), resources={"index": 0, "total": 1}
+    )
     shown = BeautifulSoup(page, "html.parser").find(id="notebook-container")
     assert "my_own_idea" in shown.get_text() and "alert(1)" in shown.get_text() and len(str(shown)) < 2**20
     assert not shown.find_all(["script", "iframe", "form"]) and not shown.find_all(onerror=True)
