@@ -19,7 +19,7 @@ from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.results import ExerciseResult, Report
-from course_utils.classroom.rebuild.reading import read_released
+from course_utils.classroom.rebuild.reading import ReleasedCell, read_released
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook
@@ -133,7 +133,8 @@ def enter(
     from sqlalchemy.exc import OperationalError
 
     path, values = course.notebook("autograded", report.assignment, report.student), json.loads(report.notebook)
-    before = _answers(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "")
+    graded = _answers(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "")
+    before = {name: cell.source for name, cell in graded.items()}
     try:
         with gradebook.db.no_autoflush:  # what nbgrader adds row by row must not be written half-way
             gradebook.update_or_create_student(report.student)
@@ -170,34 +171,34 @@ def _mark(gradebook: Gradebook, report: Report, before: Mapping[str, str]) -> It
     from nbgrader.api import MissingEntry
 
     now, why = _answers(report.notebook), " ".join(report.repairs).partition("Nothing was graded. ")[2]
-    comment = {"not attempted": "No response."}
-    comment["unreadable"] = f"Your file could not be read. {why} Ask your teacher to look at it."
+    unread = f"Your file could not be read. {why} Ask your teacher to look at it."
     notebook = gradebook.find_submission_notebook(report.assignment, report.assignment, report.student)
     grades, comments = ({cell.name: cell for cell in cells} for cells in (notebook.grades, notebook.comments))
     for result in report.exercises:
-        grade = grades.get(result.grade_id)
+        grade, answer = grades.get(result.grade_id), now.get(result.grade_id)
         if grade is None:
             raise MissingEntry(f"no graded cell is called {result.grade_id}")
         grade.auto_score = None if result.waits else result.earned
         if grade.manual_score is None:
             grade.needs_manual_grade = result.waits
-        elif before and before.get(grade.name) != now.get(grade.name):
+        elif before and (answer is None or answer.source != before.get(grade.name)):
             grade.needs_manual_grade = True  # the mark stays, and asks to be looked at again
             yield (
                 f"The answer to {result.exercise} is another than the one that got {grade.manual_score:g} of "
                 f"{result.possible:g} points by hand; mark it again in the Formgrader, or press Resolve."
             )
-        if result.grade_id in comments:
-            comments[result.grade_id].auto_comment = comment.get(result.outcome)
+        if answer and answer.grade_id in comments:
+            said = unread if result.by_hand and result.outcome == "unreadable" else None
+            comments[answer.grade_id].auto_comment = "No response." if result.outcome == "not attempted" else said
 
 
-def _answers(notebook: str) -> dict[str, str]:
-    """What each graded cell of a graded notebook grades: the answer that it looks at, or its own text."""
+def _answers(notebook: str) -> dict[str, ReleasedCell]:
+    """What each graded cell of a graded notebook grades: the answer that it looks at, or itself."""
     try:
         read = read_released(notebook)
     except ValueError:  # there is none
         return {}
-    return {cell.grade_id: read.by_id.get(cell.answer, cell).source for cell in read.graded}
+    return {cell.grade_id: read.by_id.get(cell.answer, cell) for cell in read.graded}
 
 
 def holds(gradebook: Gradebook, report: Report, time: datetime | None) -> bool:

@@ -207,8 +207,7 @@ class ClassFolder:
             with FileLock(path, timeout=0, mode=0o644 | (self.root.stat().st_mode & 0o022)):
                 yield
         except Timeout:
-            why = "two that grade would enter the same marks twice."
-            said = f"Another command works in {self.root}."
+            said, why = f"Another command works in {self.root}.", "two that grade would enter the same marks twice."
             raise ValueError(explain(said, "one at a time.", why, "wait until it has ended.")) from None
         except PermissionError as error:
             said, wanted = f"{path} belongs to somebody else.", "a folder in which everybody who grades may write."
