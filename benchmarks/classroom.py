@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run(["nbgrader", "autograde", ASSIGNMENT], plain)
         run([*COURSE, "grade", "--workers", str(options.workers)], ours)
         theirs = seconds_each(plain, "autograded/*/*/*.ipynb")
-        here = seconds_each(ours, "reports/*/*/report.json")
+        here = seconds_each(ours, "autograded/*/*/*.ipynb")
     reached = theirs / here >= TARGET
     print(f"a submission: nbgrader {theirs:.2f} s, here {here:.2f} s with {options.workers} workers")
     print(f"ratio {theirs / here:.1f}, target {TARGET:g}: {'reached' if reached else 'missed'}")

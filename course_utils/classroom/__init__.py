@@ -1,5 +1,5 @@
 """For teachers: the lessons as nbgrader assignments, graded in a sandbox, in parallel, with nothing lost.
 
-``autograd-control classroom init|release|grade|feedback|export``; docs/classroom.md walks through them.
-Needs the ``classroom`` extra. A worker of a cluster imports only ``results``, ``grader`` and what that needs.
+``autograd-control classroom init|release|grade|feedback|export``; docs/classroom.md walks through them. Needs the
+``classroom`` extra.
 """

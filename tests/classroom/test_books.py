@@ -8,6 +8,9 @@ import re
 
 import pytest
 from bs4 import BeautifulSoup
+from nbconvert.exporters import HTMLExporter
+from nbgrader.server_extensions.formgrader.handlers import template_path
+from traitlets.config import PyFileConfigLoader
 
 from tests.classroom.handed_in import DETACH, MODES, Notebook
 
@@ -129,6 +132,33 @@ def test_long_texts_are_cut_and_not_worked_on(graded):
     shown = shown_of(graded, "ada")
     assert len(str(shown)) < 6 * 2**20 and shown.get_text().count("more characters") == len(PIECES) + 3
     assert "snapshot: 0 of 1 points, wrong" in shown.get_text() and "after" in shown.get_text()
+
+
+def test_two_thousand_long_cells_are_a_page_that_a_browser_opens_with_every_graded_cell_on_it(graded):
+    def write(notebook):
+        for _ in range(1000):
+            notebook.add("f(a, b) " * 2_500, "title").add("x = 1; " * 400, "title")
+
+    rewrite(graded, "ada", write)
+    graded.run("feedback", DETACH, "--student", "ada")
+    shown = shown_of(graded, "ada")
+    assert len(str(shown)) < 8 * 2**20
+    assert "my_own_idea" in shown.get_text() and "snapshot: 0 of 1 points, wrong" in shown.get_text()
+
+
+def test_the_formgrader_shows_students_texts_as_feedback_does(graded):
+    def write(notebook):
+        notebook.write(written=HOSTILE).add("<b>" * 100_000, "title", "raw").add("a." * 200_000, "title")
+
+    rewrite(graded, "ada", write)
+    settings = PyFileConfigLoader("nbgrader_config.py", path=str(graded.root)).load_config()
+    exporter = HTMLExporter(config=settings, template_name="formgrade", extra_template_basedirs=[template_path])
+    page, _ = exporter.from_filename(
+        str(graded.notebook("autograded", student="ada")), resources={"index": 0, "total": 1}
+    )
+    shown = BeautifulSoup(page, "html.parser").find(id="notebook-container")
+    assert "my_own_idea" in shown.get_text() and "alert(1)" in shown.get_text() and len(str(shown)) < 2**20
+    assert not shown.find_all(["script", "iframe", "form"]) and not shown.find_all(onerror=True)
 
 
 def test_every_name_gets_its_page(teacher, here):

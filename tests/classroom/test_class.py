@@ -198,7 +198,7 @@ def test_what_the_class_misunderstood_is_counted(graded):
 
 
 def test_no_students_code_left_anything_behind(graded, handed_in):
-    known = {"autograded", "export", "feedback", "gradebook.db", "nbgrader_config.py", "release", "reports", "source"}
+    known = {"autograded", "export", "feedback", "gradebook.db", "nbgrader_config.py", "release", "source"}
     assert {path.name for path in graded.teacher.root.iterdir()} == known | {".classroom.lock", "submitted"}
     for step in ("submitted", "release", "source"):
         files = [path for path in (handed_in.root / step).rglob("*") if path.is_file()]

@@ -8,7 +8,7 @@ import sys
 import pytest
 from distributed import LocalCluster
 
-from course_utils.classroom.run import cluster as remote
+from course_utils.classroom.run import graders
 from tests.classroom.handed_in import DETACH, solutions
 from tests.classroom.teacher import row
 
@@ -24,7 +24,7 @@ def test_a_scheduler_without_dask_is_told_what_to_install(teacher, monkeypatch):
 
 
 def test_a_scheduler_that_does_not_answer_is_told(teacher, monkeypatch):
-    monkeypatch.setattr(remote, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(graders, "CONNECT_SECONDS", 0.5)
     teacher.hand_in("ada")
     said = teacher.run("grade", "--scheduler", "tcp://127.0.0.1:9", status=1)
     assert "Nothing is graded at tcp://127.0.0.1:9. No Dask scheduler answers" in said

@@ -8,17 +8,13 @@ from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
-from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
+from nbgrader.preprocessors import GetGrades
 
 from course_utils.base.files import write_whole
 from course_utils.base.markup import clean
 from course_utils.base.words import points, rounded, shown
-from course_utils.classroom.books.gradebook import settle
-from course_utils.classroom.books.marks import Mark, marks_of
-from course_utils.classroom.books.shown import LONGEST_MARKED_UP
-from course_utils.classroom.books.stored import load, refuse_outdated
-from course_utils.classroom.course.folder import ClassFolder
-from course_utils.classroom.course.release import last_words
+from course_utils.classroom.books.gradebook import Mark, mark_of, marks_of, reports, settle
+from course_utils.classroom.course.folder import ClassFolder, last_words
 from course_utils.classroom.judging.results import ExerciseResult, Report
 
 MOST_REMARKS = 40  # of what happened to the file
@@ -30,12 +26,8 @@ _SAID = {
 
 
 def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ()) -> dict[str, str]:
-    """Writes ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html`` anew for everybody who was graded.
-
-    Args:
-        course: the course folder.
-        assignment: a released one.
-        students: for them alone; for everybody where it is empty.
+    """Writes ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html`` anew for everybody who was graded, or for these students
+    alone.
 
     Returns:
         Student -> why there is no page, in one sentence; empty where it was written.
@@ -47,14 +39,11 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
     graded = [name for name in graded if course.notebook("autograded", assignment, name).is_file()]
     if not graded:
         raise ValueError(f"Nothing of {assignment} is graded yet.\nTry: autograd-control classroom grade {assignment}")
-    results = {name: load(course.report(assignment, name)) for name in graded}
-    refuse_outdated(course, assignment, (result.report for result in results.values() if result))
+    found = reports(course, assignment)
     settle(course, [assignment])
-    marks, said = marks_of(course, assignment), {}
-    for student, result in results.items():
-        summary = _summary(result.report, marks.get(student, {})) if result else ""
-        said[student] = _convert(course, assignment, student, summary)
-    return said
+    marks = marks_of(course, assignment)
+    summaries = {name: _summary(found[name], marks.get(name, {})) if name in found else "" for name in graded}
+    return {name: _convert(course, assignment, name, summary) for name, summary in summaries.items()}
 
 
 def page(course: ClassFolder, assignment: str, student: str) -> Path:
@@ -64,11 +53,11 @@ def page(course: ClassFolder, assignment: str, student: str) -> Path:
 
 def hand_out(course: ClassFolder, assignments: Sequence[str], folder: Path) -> int:
     """Copies the pages that are there into a folder: ``ASSIGNMENT/STUDENT.html``. Returns how many."""
-    pages = [(name, who, page(course, name, who)) for name in assignments for who in course.submitters(name)]
-    pages = [(name, who, path) for name, who, path in pages if path.is_file()]
-    for name, who, path in pages:
+    pages = [(name, who) for name in assignments for who in course.submitters(name)]
+    pages = [(name, who) for name, who in pages if page(course, name, who).is_file()]
+    for name, who in pages:
         (folder / name).mkdir(parents=True, exist_ok=True)
-        write_whole(folder / name / f"{who}.html", path.read_bytes())
+        write_whole(folder / name / f"{who}.html", page(course, name, who).read_bytes())
     return len(pages)
 
 
@@ -78,20 +67,14 @@ def _convert(course: ClassFolder, assignment: str, student: str, summary: str) -
     from nbgrader.converters import GenerateFeedback
     from nbgrader.utils import capture_log, temp_attrs
 
-    class OnTop(NbGraderPreprocessor):
-        """Puts the summary above the notebook, and cuts raw cells, which no filter of ``shown`` sees."""
-
-        def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-            for cell in nb.cells:
-                if cell.cell_type == "raw" and (more := len(cell.source) - LONGEST_MARKED_UP) > 0:
-                    cell.source = f"{cell.source[:LONGEST_MARKED_UP]}\n... and {more:,} more characters"
-            nb.cells.insert(0, new_markdown_cell(summary))
-            return nb, resources
+    def put_on_top(nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        nb.cells.insert(0, new_markdown_cell(summary))
+        return nb, resources
 
     page(course, assignment, student).unlink(missing_ok=True)  # what lies there afterwards is new
     with temp_attrs(course.api.coursedir, assignment_id=assignment, student_id=student):
         app = GenerateFeedback(coursedir=course.api.coursedir, parent=course.api)
-        app.preprocessors, app.force = [GetGrades, *[OnTop] * bool(summary), CSSHTMLHeaderPreprocessor], True
+        app.preprocessors, app.force = [GetGrades, *[put_on_top] * bool(summary), CSSHTMLHeaderPreprocessor], True
         result = capture_log(app)
     if result["success"] and page(course, assignment, student).is_file():
         return ""
@@ -100,25 +83,20 @@ def _convert(course: ClassFolder, assignment: str, student: str, summary: str) -
 
 def _summary(report: Report, marks: dict[str, Mark]) -> str:
     """The cell on top, as Markdown: the sum, what does not hold, and what happened to the file."""
-    scores = {result.grade_id: _score(result, marks) for result in report.exercises}
-    waiting = sum(score is None for score in scores.values())
-    said = f"**Together: {points(sum(score or 0.0 for score in scores.values()), report.possible)}**"
+    held = {result.grade_id: mark_of(result, marks) for result in report.exercises}
+    waiting = sum(mark.score is None for mark in held.values())
+    said = f"**Together: {points(sum(mark.score or 0.0 for mark in held.values()), report.possible)}**"
     said += f"; still to be marked: {waiting}" if waiting else ""
     lines = [f"# {report.assignment}: feedback", "", f"{said}.", "", "| Exercise | Points | What does not hold |"]
     lines += ["|---|---|---|"]
     for result in report.exercises:
-        score, mark = scores[result.grade_id], marks.get(result.grade_id)
-        earned = "to be marked" if score is None else points(score, result.possible)
-        why = "Your teacher marked this answer." if mark and mark.given is not None else "<br>".join(_why(result))
+        mark = held[result.grade_id]
+        earned = "to be marked" if mark.score is None else points(mark.score, result.possible)
+        why = "<br>".join(_why(result)) if mark.given is None else "Your teacher marked this answer."
         lines.append(f"| `{clean(result.exercise, 80)}` | {earned} | {why} |")
     if remarks := [*report.repairs, *report.notes, *report.listed]:
         lines += ["", "What happened to your file:", "", *(f"- {_cell(text)}" for text in remarks[:MOST_REMARKS])]
     return "\n".join(lines)
-
-
-def _score(result: ExerciseResult, marks: dict[str, Mark]) -> float | None:
-    mark = marks.get(result.grade_id)
-    return mark.score if mark else None if result.waits else result.earned
 
 
 def _why(result: ExerciseResult) -> Iterator[str]:

@@ -1,188 +1,242 @@
-"""Enters reports into nbgrader's gradebook and ``autograded/`` (``Records``), as ``nbgrader autograde`` would.
+"""What is kept of a graded submission: marks in nbgrader's gradebook, and the graded notebook in ``autograded/``, whose
+metadata hold the report (``enter``, ``kept``).
 
 What nbgrader does with a graded notebook is done here with a report, through nbgrader's own interface: automatic
 scores, what a person still has to look at, comments, timestamps, late penalties by the course's own plugin. A mark that
-a person gave is never touched. One process writes.
+a person gave is never touched. One process writes, the notebook last and whole: what it holds is in the gradebook.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from nbformat import NotebookNode
 
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
-from course_utils.classroom.books.marks import answers
-from course_utils.classroom.course.folder import ClassFolder, without_log
-from course_utils.classroom.judging.results import Report
+from course_utils.classroom.course.folder import ClassFolder
+from course_utils.classroom.judging.results import ExerciseResult, Report
+from course_utils.classroom.rebuild.reading import ReleasedCell, read_released
 
 if TYPE_CHECKING:
-    from nbgrader.api import SubmittedAssignment
+    from nbgrader.api import Gradebook
+
+_KEPT = "autograd_control"  # metadata of a graded notebook
 
 
 class Unusable(ValueError):
     """The gradebook takes no marks, whosever they are."""
 
 
-class Records:
-    """The gradebook and ``autograded/`` of a course, open for one writer for the length of a ``with`` block."""
+@dataclass(frozen=True)
+class Mark:
+    """What the gradebook holds of one graded cell of one student.
 
-    def __init__(self, course: ClassFolder) -> None:
-        self.course = course
+    Attributes:
+        score: that counts, extra credit included; None where a person still has to give it.
+        given: what a person gave; None where nobody did.
+        waits: whether a person has to look at it.
+    """
 
-    def __enter__(self) -> Records:
-        self.gradebook = self.course.gradebook()
-        return self
+    score: float | None
+    given: float | None
+    waits: bool
 
-    def __exit__(self, *error: object) -> None:
-        self.gradebook.close()
 
-    def enter(self, report: Report, time: datetime | None) -> tuple[str, ...]:
-        """Enters a report: marks first, then the notebook.
+def marks_of(course: ClassFolder, assignment: str) -> dict[str, dict[str, Mark]]:
+    """Student -> graded cell -> mark, of everybody who handed this assignment in."""
+    found = defaultdict[str, dict[str, Mark]](dict)
+    with course.gradebook() as gradebook:
+        for submission in gradebook.assignment_submissions(assignment):
+            for grade in (grade for notebook in submission.notebooks for grade in notebook.grades):
+                score = None if grade.auto_score is None and grade.manual_score is None else grade.score
+                mark = Mark(score, grade.manual_score, grade.needs_manual_grade)
+                found[submission.student_id][grade.name] = mark
+    return dict(found)
 
-        Args:
-            report: of a released assignment.
-            time: when it was handed in, in UTC; None where that is not known.
 
-        Returns:
-            What the teacher should know of it, one sentence each.
+def mark_of(result: ExerciseResult, marks: Mapping[str, Mark]) -> Mark:
+    """What counts for an exercise: what the gradebook holds, else what grading gave."""
+    return marks.get(result.grade_id) or Mark(None if result.waits else result.earned, None, result.waits)
 
-        Raises:
-            Unusable: the gradebook does not know the assignment or its graded cells, or cannot be written.
-            OSError: the notebook cannot be written.
-        """
-        path = self._path(report)
-        before, now, said = _answers_in(path), answers(report.notebook), []
-        results = {result.grade_id: result for result in report.exercises}
-        with self._writing(report):
-            released = self.gradebook.find_notebook(report.assignment, report.assignment)
-            known = {cell.name for cell in (*released.grade_cells, *released.task_cells)}
-            if unknown := sorted(results.keys() - known):
-                raise Unusable(_not_released(f"graded cell {', '.join(unknown)}", report.assignment))
-            self.gradebook.update_or_create_student(report.student)
-            self.gradebook.update_or_create_submission(report.assignment, report.student, timestamp=time)
-            notebook = self.gradebook.find_submission_notebook(report.assignment, report.assignment, report.student)
-            for grade in notebook.grades:
-                if (result := results.get(grade.name)) is None:
-                    continue
-                grade.auto_score = None if result.waits else result.earned
-                if grade.manual_score is None:
-                    grade.needs_manual_grade = result.waits
-                elif before.get(grade.name, now[grade.name]) != now[grade.name]:
-                    grade.needs_manual_grade = True  # the mark stays, and asks to be looked at again
-                    said.append(
-                        f"The answer to {result.exercise} is another than the one that got {grade.manual_score:g} of "
-                        f"{result.possible:g} points by hand; mark it again in the Formgrader, or press Resolve."
-                    )
-            for comment in notebook.comments:
-                if result := results.get(comment.name):
-                    why = f"{result.text.partition(': ')[2]} Ask your teacher to look at it."
-                    comment.auto_comment = {
-                        "not attempted": "No response.",
-                        "unreadable": f"Your file could not be read. {why}",
-                    }.get(result.outcome)
-            self.gradebook.db.commit()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if time:
-            self._write(path.with_name("timestamp.txt"), f"{time} UTC\n")
-        else:
-            path.with_name("timestamp.txt").unlink(missing_ok=True)
-        self._write(path, report.notebook)
-        return tuple(said)
 
-    def holds(self, report: Report, time: datetime | None) -> bool:
-        """Whether all that ``enter`` writes is there: the notebook comes last."""
-        path = self._path(report)
-        try:
-            submission = self.gradebook.find_submission(report.assignment, report.student)
-            return submission.timestamp == time and path.read_text(encoding="utf-8") == report.notebook
-        except (OSError, ValueError):  # of which nbgrader's MissingEntry is one
-            return False
+def still_to_mark(course: ClassFolder, assignments: Iterable[str]) -> Iterator[str]:
+    """How many answers wait for a person, a line for each assignment in which some do."""
+    for assignment in assignments:
+        marks = marks_of(course, assignment).values()
+        waiting = Counter(cell for cells in marks for cell, mark in cells.items() if mark.waits)
+        if waiting:
+            each = ", ".join(f"{cell} {number}" for cell, number in sorted(waiting.items()))
+            yield f"{assignment}: still to mark: {waiting.total()} ({each})"
 
-    def _path(self, report: Report) -> Path:
-        return self.course.notebook("autograded", report.assignment, report.student)
 
-    @contextmanager
-    def _writing(self, report: Report) -> Iterator[None]:
-        from nbgrader.api import InvalidEntry, MissingEntry
-        from sqlalchemy.exc import OperationalError
+def kept(course: ClassFolder, assignment: str, student: str) -> tuple[str, Report] | None:
+    """What a student's graded notebook is a result of, and its report; None where there is none as ``enter`` writes it:
+    the submission is graded again."""
+    try:
+        text = course.notebook("autograded", assignment, student).read_text(encoding="utf-8")
+        values = json.loads(text)["metadata"][_KEPT]
+        return values["key"], replace(Report.from_json(json.dumps(values["report"])), notebook=text)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
 
-        try:
-            # What nbgrader adds row by row must not be written half-way; and it logs tracebacks of what is raised here.
-            with without_log("tornado.application"), self.gradebook.db.no_autoflush:
-                yield
-        except MissingEntry:
-            raise Unusable(_not_released(f"notebook {report.assignment}", report.assignment)) from None
-        except Exception as error:
-            self.gradebook.db.rollback()
-            if not isinstance(error, (OperationalError, InvalidEntry)) or "IntegrityError" in str(error):
-                raise  # it is about this one alone; nbgrader wraps an OperationalError into InvalidEntry
-            raise Unusable(
-                explain(
-                    f"The gradebook cannot be written: {str(error).splitlines()[0]}.",
-                    "a gradebook that nobody else holds.",
-                    "no mark is lost: results are kept beside it.",
-                    "close what has it open, and run the same command again.",
-                )
-            ) from error
 
-    def apply_penalties(self, assignment: str) -> dict[str, str]:
-        """Sets every late penalty of an assignment anew, by the plugin that the course's configuration names.
+def reports(course: ClassFolder, assignment: str) -> dict[str, Report]:
+    """The reports of everybody who was graded, without their texts.
 
-        Returns:
-            Student -> one sentence, for each submission that lost points, or of which the plugin made nothing.
-        """
-        said = {}
-        for submission in self.gradebook.assignment_submissions(assignment):
-            student, late = submission.student.id, submission.total_seconds_late
+    Raises:
+        ValueError: exercises or points have been changed since; ``grade`` brings them up to date.
+    """
+    names = course.submitters(assignment)
+    those = {name: without_texts(one[1]) for name in names if (one := kept(course, assignment, name))}
+    released = read_released(course.notebook("release", assignment).read_text(encoding="utf-8"))
+    wanted = {cell.grade_id: cell.points for cell in released.graded}
+    old = [name for name, one in those.items() if {e.grade_id: e.possible for e in one.exercises} != wanted]
+    if old:
+        named = ", ".join(old[:5]) + f" and {len(old) - 5} more" * (len(old) > 5)
+        raise ValueError(
+            f"{assignment} was released with other exercises or points after these were graded: {named}.\n"
+            f"Try: autograd-control classroom grade {assignment}"
+        )
+    return those
+
+
+def without_texts(report: Report) -> Report:
+    """The report without its notebook and cards: a class of thousands fits into memory."""
+    exercises = tuple(replace(result, text="", html="") for result in report.exercises)
+    return replace(report, notebook="", exercises=exercises)
+
+
+def enter(
+    course: ClassFolder, gradebook: Gradebook, report: Report, key: str, time: datetime | None
+) -> tuple[str, ...]:
+    """Enters a report: marks first, then the notebook.
+
+    Args:
+        course: the course folder.
+        gradebook: its gradebook, open.
+        report: of a released assignment.
+        key: what it is a report of; ``kept`` gives it back.
+        time: when it was handed in, in UTC; None where that is not known.
+
+    Returns:
+        What the teacher should know of it, one sentence each.
+
+    Raises:
+        Unusable: the gradebook does not know the assignment or its graded cells, or cannot be written.
+        OSError: the notebook cannot be written.
+    """
+    from nbgrader.api import InvalidEntry, MissingEntry
+    from sqlalchemy.exc import OperationalError
+
+    path, values = course.notebook("autograded", report.assignment, report.student), json.loads(report.notebook)
+    graded = _answers(path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "")
+    before = {name: cell.source for name, cell in graded.items()}
+    try:
+        with gradebook.db.no_autoflush:  # what nbgrader adds row by row must not be written half-way
+            gradebook.update_or_create_student(report.student)
+            gradebook.update_or_create_submission(report.assignment, report.student, timestamp=time)
+            said = tuple(_mark(gradebook, report, before))
+            gradebook.db.commit()
+    except Exception as error:
+        gradebook.db.rollback()
+        # An IntegrityError is about this one alone; nbgrader wraps an OperationalError into InvalidEntry.
+        if not isinstance(error, MissingEntry | OperationalError | InvalidEntry) or "IntegrityError" in str(error):
+            raise
+        raise Unusable(
+            explain(
+                f"The gradebook takes no marks of {report.assignment}: {str(error).splitlines()[0]}.",
+                "an assignment that was released, and a gradebook that nobody else holds.",
+                "no mark is lost: what is not entered is graded again.",
+                "release it, or close what has the gradebook open, and run the same command again.",
+            )
+        ) from error
+    values["metadata"][_KEPT] = {"key": key, "report": json.loads(without_texts(report).to_json())}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stamp = path.with_name("timestamp.txt")
+    stamp.unlink(missing_ok=True)
+    # nbgrader's own default, see BaseConverter.permissions: graded notebooks are for reading.
+    mode = 0o664 if course.api.coursedir.groupshared else 0o444
+    if time:
+        write_whole(stamp, f"{time} UTC\n").chmod(mode)
+    write_whole(path, json.dumps(values, ensure_ascii=False, indent=1) + "\n").chmod(mode)
+    return said
+
+
+def _mark(gradebook: Gradebook, report: Report, before: Mapping[str, str]) -> Iterator[str]:
+    """Sets marks and comments; a sentence for each mark by hand that was given to another answer than now."""
+    from nbgrader.api import MissingEntry
+
+    now, why = _answers(report.notebook), " ".join(report.repairs).partition("Nothing was graded. ")[2]
+    unread = f"Your file could not be read. {why} Ask your teacher to look at it."
+    notebook = gradebook.find_submission_notebook(report.assignment, report.assignment, report.student)
+    grades, comments = ({cell.name: cell for cell in cells} for cells in (notebook.grades, notebook.comments))
+    for result in report.exercises:
+        grade, answer = grades.get(result.grade_id), now.get(result.grade_id)
+        if grade is None:
+            raise MissingEntry(f"no graded cell is called {result.grade_id}")
+        grade.auto_score = None if result.waits else result.earned
+        if grade.manual_score is None:
+            grade.needs_manual_grade = result.waits
+        elif before and (answer is None or answer.source != before.get(grade.name)):
+            grade.needs_manual_grade = True  # the mark stays, and asks to be looked at again
+            yield (
+                f"The answer to {result.exercise} is another than the one that got {grade.manual_score:g} of "
+                f"{result.possible:g} points by hand; mark it again in the Formgrader, or press Resolve."
+            )
+        if answer and answer.grade_id in comments:
+            said = unread if result.by_hand and result.outcome == "unreadable" else None
+            comments[answer.grade_id].auto_comment = "No response." if result.outcome == "not attempted" else said
+
+
+def _answers(notebook: str) -> dict[str, ReleasedCell]:
+    """What each graded cell of a graded notebook grades: the answer that it looks at, or itself."""
+    try:
+        read = read_released(notebook)
+    except ValueError:  # there is none
+        return {}
+    return {cell.grade_id: read.by_id.get(cell.answer, cell) for cell in read.graded}
+
+
+def holds(gradebook: Gradebook, report: Report, time: datetime | None) -> bool:
+    """Whether the gradebook has the submission that was ``kept``, with its time."""
+    try:
+        return gradebook.find_submission(report.assignment, report.student).timestamp == time
+    except ValueError:  # nbgrader's MissingEntry is one
+        return False
+
+
+def apply_penalties(course: ClassFolder, gradebook: Gradebook, assignment: str) -> dict[str, str]:
+    """Sets every late penalty of an assignment anew, by the plugin that the course's configuration names.
+
+    Returns:
+        Student -> one sentence, for each submission that lost points, or of which the plugin made nothing.
+    """
+    from nbgrader.preprocessors import AssignLatePenalties
+
+    step, said = AssignLatePenalties(parent=course.api), dict[str, str]()
+    step.init_plugin()
+    for submission in gradebook.assignment_submissions(assignment):
+        student, late = submission.student.id, submission.total_seconds_late
+        for notebook in submission.notebooks:
             try:
-                if (late > 0 or submission.late_submission_penalty) and (lost := self._penalty(submission)):
-                    points = f"{lost:g} point{'' if lost == 1 else 's'}"
-                    said[student] = f"{late / 3600:.1f} hours late, {points} less."
+                rule = step.plugin_inst.late_submission_penalty
+                lost = (rule(student, notebook.score, late) if late > 0 else None) or 0.0
+                lost = notebook.late_submission_penalty = min(max(lost, 0.0), notebook.score)
             except Exception as error:  # a plugin is anybody's code
                 said[student] = f"no late penalty: {error}"
-        return said
-
-    def _penalty(self, submission: SubmittedAssignment) -> float:
-        from nbgrader.preprocessors import AssignLatePenalties
-
-        about = {"notebook": submission.name, "assignment": submission.name, "student": submission.student.id}
-        about["db_url"] = self.course.api.coursedir.db_url
-        self.gradebook.db.commit()  # ends the reading: nbgrader reads and writes through a connection of its own
-        step = AssignLatePenalties(parent=self.course.api)
-        step.log.setLevel("ERROR")
-        step.preprocess(NotebookNode(cells=[]), {"nbgrader": about})
-        self.gradebook.db.expire_all()
-        return round(submission.late_submission_penalty or 0.0, 2)
-
-    def _write(self, path: Path, text: str) -> None:
-        # nbgrader's own default, see BaseConverter.permissions: graded notebooks are for reading.
-        write_whole(path, text).chmod(0o664 if self.course.api.coursedir.groupshared else 0o444)
+            else:
+                points = f"{round(lost, 2):g} point{'' if lost == 1 else 's'}"
+                said |= {student: f"{late / 3600:.1f} hours late, {points} less."} if lost else {}
+    gradebook.db.commit()
+    return said
 
 
 def settle(course: ClassFolder, assignments: Iterable[str]) -> None:
     """Sets late penalties anew, as marks and deadlines are now."""
-    with course.only_one(), Records(course) as books:
+    with course.only_one(), course.gradebook() as gradebook:
         for assignment in assignments:
-            books.apply_penalties(assignment)
-
-
-def _answers_in(path: Path) -> dict[str, str]:
-    """What each graded cell of a graded notebook grades; nothing where there is no such notebook."""
-    try:
-        return answers(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-
-
-def _not_released(what: str, assignment: str) -> str:
-    return explain(
-        f"The gradebook knows no {what} in {assignment}.",
-        "the assignment was released, and its notebook is called the same.",
-        try_this=f"autograd-control classroom release {assignment}",
-    )
+            apply_penalties(course, gradebook, assignment)

@@ -12,14 +12,16 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from course_utils.base.errors import explain
-from course_utils.classroom.course.submissions import Submission, read_submission
+from course_utils.base.markup import clean
+from course_utils.classroom.course.submissions import NO_ONES, Submission, read_submission
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook
@@ -28,13 +30,6 @@ if TYPE_CHECKING:
 CONFIG = "nbgrader_config.py"
 HIDDEN_TESTS = "hidden_tests"  # metadata of a cell on its way to whoever grades
 LOCK = ".classroom.lock"
-REPORTS = "reports"  # beside nbgrader's own steps: submitted, autograded, feedback
-# What makes students' texts fit for nbgrader's pages, also where a course's own settings do not say so.
-FILTERS = {
-    "markdown2html": "course_utils.classroom.books.shown.markdown",
-    "highlight_code": "course_utils.classroom.books.shown.code",
-    "strip_files_prefix": "course_utils.classroom.books.shown.unchanged",
-}
 
 
 class ClassFolder:
@@ -50,13 +45,8 @@ class ClassFolder:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         if not (self.root / CONFIG).is_file():
-            raise ValueError(
-                explain(
-                    f"{self.root} holds no {CONFIG}.",
-                    "a course folder.",
-                    try_this="go to your course's folder, or make one: autograd-control classroom init FOLDER.",
-                )
-            )
+            mend = "go to your course's folder, or make one: autograd-control classroom init FOLDER."
+            raise ValueError(explain(f"{self.root} holds no {CONFIG}.", "a course folder.", try_this=mend))
 
     @cached_property
     def api(self) -> NbGraderAPI:
@@ -65,28 +55,26 @@ class ClassFolder:
         from nbgrader.apps.api import NbGraderAPI
         from traitlets.config import PyFileConfigLoader
 
+        from course_utils.classroom.course.shown import harmless
+
         # nbgrader calls `alembic` as a command when it makes a gradebook; it lies beside this interpreter.
         scripts = str(Path(sys.executable).parent)
         if scripts not in os.get_exec_path():
             os.environ["PATH"] = os.pathsep.join(filter(None, (scripts, os.environ.get("PATH", ""))))
+        logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # nbgrader's tracebacks of what is told
         app = NbGrader()
+        app.log.setLevel(logging.ERROR)  # it warns of a missing configuration in the user's own folders
         app.load_cwd_config = False  # this folder's settings, wherever the command is run
-        with without_log(app.log.name, logging.ERROR):  # it warns of a missing configuration in the user's own folders
-            app.load_config_file()  # what is set for all courses of this user or machine
-            app.update_config(PyFileConfigLoader(CONFIG, path=str(self.root)).load_config())
-            settings = app.config.CourseDirectory
-            # Paths in the settings count from this folder, as for plain nbgrader, which is run inside it.
-            settings.root = str(self.root / settings.root) if "root" in settings else str(self.root)
-            scheme, slashes, file = settings.get("db_url", "sqlite:///gradebook.db").partition("sqlite:///")
-            if slashes and not scheme and file:  # whoever finds it held, by a Formgrader or a colleague, waits a minute
-                settings.db_url = f"sqlite:///{self.root / file}{'' if '?' in file else '?timeout=60'}"
-            pages = app.config.HTMLExporter
-            pages.filters = {**pages.get("filters", {}), **FILTERS}
-            return NbGraderAPI(config=app.config)
-
-    @property
-    def course_id(self) -> str:
-        return self.api.coursedir.course_id
+        app.load_config_file()  # what is set for all courses of this user or machine
+        app.update_config(PyFileConfigLoader(CONFIG, path=str(self.root)).load_config())
+        settings = app.config.CourseDirectory
+        # Paths in the settings count from this folder, as for plain nbgrader, which is run inside it.
+        settings.root = str(self.root / settings.root) if "root" in settings else str(self.root)
+        scheme, slashes, file = settings.get("db_url", "sqlite:///gradebook.db").partition("sqlite:///")
+        if slashes and not scheme and file:  # whoever finds it held, by a Formgrader or a colleague, waits a minute
+            settings.db_url = f"sqlite:///{self.root / file}{'' if '?' in file else '?timeout=60'}"
+        harmless(app.config)
+        return NbGraderAPI(config=app.config)
 
     def gradebook(self) -> Gradebook:
         """The gradebook, open until the end of a ``with`` block."""
@@ -101,30 +89,22 @@ class ClassFolder:
         """The assignment's notebook in that folder; the notebook is called as the assignment."""
         return self.path(step, student, assignment) / f"{assignment}.ipynb"
 
-    def sources(self) -> list[str]:
-        """The assignments that have a source, in order."""
+    def assignments(self, step: str = "release") -> list[str]:
+        """The assignments that have a notebook there, ``"source"`` or ``"release"``, in order."""
         found = self.api.get_source_assignments()
-        return sorted(name for name in found if self.notebook("source", name).is_file())
+        return sorted(name for name in found if self.notebook(step, name).is_file())
 
-    def released(self) -> list[str]:
-        """The assignments that were released, in order."""
-        return [name for name in self.sources() if self.notebook("release", name).is_file()]
-
-    def choose(self, names: Iterable[str], what: str = "released") -> list[str]:
-        """The assignments that are named; all where nothing is named.
-
-        Args:
-            names: as typed: ``03_detach``, with or without ``.ipynb``.
-            what: to choose from: ``"released"``, or ``"source"`` for all that have one.
+    def choose(self, names: Sequence[str], step: str = "release") -> list[str]:
+        """Those of the step's assignments that are named, with or without ``.ipynb``; all where nothing is named.
 
         Raises:
             ValueError: one is not among them, or there are none at all.
         """
-        known = self.released() if what == "released" else self.sources()
+        known = self.assignments(step)
         wanted = [Path(name).stem for name in names] or known
         if unknown := [name for name in wanted or ["at all"] if name not in known]:
+            what, command = ("source", "init .") if step == "source" else ("released", "release")
             said = f"There is no {what} assignment {', '.join(unknown)}."
-            command = "init ." if what == "source" else "release"
             others = f"one of {', '.join(known) or 'none'}."
             raise ValueError(explain(said, others, try_this=f"autograd-control classroom {command}"))
         return [name for name in known if name in wanted]
@@ -134,6 +114,19 @@ class ClassFolder:
         with self.gradebook() as gradebook:
             enrolled = {student.id for student in gradebook.students}
         return sorted(enrolled | self._submitters())
+
+    def refuse_unknown(self, students: Iterable[str]) -> None:
+        """Refuses ids that neither the gradebook knows nor anybody handed in under.
+
+        Raises:
+            ValueError: there is one; the message names those that are like it.
+        """
+        known = self.students()
+        if name := next((name for name in students if name not in known), ""):
+            like = get_close_matches(name, known, n=3, cutoff=0.6)
+            wanted = "an id that is in the gradebook, or a folder in submitted/; assignments stand before --student."
+            mend = f"--student {' or '.join(like)}" if like else "nbgrader db student list"
+            raise ValueError(explain(f"Nobody is called {name}.", wanted, try_this=mend))
 
     def strangers(self) -> set[str]:
         """Who handed something in and is not on the teacher's list of students, where there is one.
@@ -150,10 +143,10 @@ class ClassFolder:
 
     def _submitters(self) -> set[str]:
         """Who handed in any assignment of this course; a folder that holds others is no student's."""
-        return {name for assignment in self.sources() for name in self.submitters(assignment)}
+        return {name for assignment in self.assignments() for name in self.submitters(assignment)}
 
     def submitters(self, assignment: str) -> list[str]:
-        """The students who handed in this assignment, in order; ``"*"`` stands for any."""
+        """The students who handed in this assignment, in order."""
         return [name for name, trouble in self.handed_in(assignment).items() if not trouble]
 
     def handed_in(self, assignment: str) -> dict[str, str]:
@@ -163,13 +156,24 @@ class ClassFolder:
             Name -> why it is no student's folder; empty where it is one.
         """
         directory, path = self.api.coursedir.submitted_directory, self.api.coursedir.format_path
-        name_in = path(directory, "(.*)", ".*" if assignment == "*" else re.escape(assignment), escape=True)
-        found: dict[str, str] = {}
-        for folder in sorted(glob.glob(path(directory, "*", assignment))):
-            match = re.fullmatch(name_in, folder, flags=re.DOTALL)
-            if match and found.get(match[1]) != "":
-                found[match[1]] = _trouble(match[1], folder)
-        return found
+        name_in = re.compile(path(directory, "(.*)", re.escape(assignment), escape=True), re.DOTALL)
+        folders = sorted(glob.glob(path(directory, "*", assignment)))
+        found = {match[1]: folder for folder in folders if (match := name_in.fullmatch(folder))}
+        return {name: _trouble(name, folder) for name, folder in found.items()}
+
+    def passed_over(self) -> Iterator[str]:
+        """A line for everything in ``submitted/`` that no assignment's grading looks at, in order; of the usual layout
+        alone, in which a student's folder holds one folder an assignment."""
+        if self.path("submitted", "S", "A").parts[-2:] != ("S", "A"):
+            return
+        root, known = self.path("submitted", "S", "A").parents[1], self.assignments()
+        for entry in sorted([*root.glob("*/*"), *filter(Path.is_file, root.glob("*"))]):
+            names = entry.relative_to(root).parts
+            if entry.name in known or any(name.startswith(NO_ONES) for name in names):
+                continue
+            name = (get_close_matches(entry.stem.lower(), known, n=1, cutoff=0.75) or ["ASSIGNMENT"])[0]
+            place = clean("/".join(names), 120)
+            yield f"{place}: no released assignment's folder; graded is submitted/STUDENT/{name}/{name}.ipynb."
 
     def submission(self, assignment: str, student: str) -> Submission:
         """What a student handed in, as it lies on disk."""
@@ -179,16 +183,15 @@ class ClassFolder:
 
     def to_grade(self, assignment: str) -> str:
         """The released notebook as text, with the hidden tests, which a release leaves to the gradebook alone."""
-        text = self.notebook("release", assignment).read_text(encoding="utf-8")
+        notebook = json.loads(self.notebook("release", assignment).read_text(encoding="utf-8"))
         with self.gradebook() as gradebook:
             found = [book for item in gradebook.assignments if item.name == assignment for book in item.notebooks]
             known = {cell.name: cell.source for book in found if book.name == assignment for cell in book.source_cells}
-        notebook, hidden = json.loads(text), False
         for cell in notebook["cells"]:
             full = known.get(cell["metadata"].get("nbgrader", {}).get("grade_id"))
             if full not in (None, "".join(cell["source"])):
-                cell["metadata"][HIDDEN_TESTS], hidden = full, True
-        return json.dumps(notebook) if hidden else text
+                cell["metadata"][HIDDEN_TESTS] = full
+        return json.dumps(notebook)
 
     @contextmanager
     def only_one(self) -> Iterator[None]:
@@ -204,18 +207,12 @@ class ClassFolder:
             with FileLock(path, timeout=0, mode=0o644 | (self.root.stat().st_mode & 0o022)):
                 yield
         except Timeout:
-            why = "two that grade would enter the same marks twice."
-            said = f"Another command works in {self.root}."
+            said, why = f"Another command works in {self.root}.", "two that grade would enter the same marks twice."
             raise ValueError(explain(said, "one at a time.", why, "wait until it has ended.")) from None
         except PermissionError as error:
-            said = f"{path} belongs to somebody else, and you may not write to it."
-            wanted = "a course folder in which everybody who grades may write."
+            said, wanted = f"{path} belongs to somebody else.", "a folder in which everybody who grades may write."
             mend = f"chgrp -R teachers {self.root}; chmod -R g+rwXs {self.root}; docs/classroom.md says more."
             raise ValueError(explain(said, wanted, try_this=mend)) from error
-
-    def report(self, assignment: str, student: str) -> Path:
-        """Where the result of grading it is kept."""
-        return self.path(REPORTS, student, assignment) / "report.json"
 
 
 def _trouble(student: str, folder: str) -> str:
@@ -230,13 +227,8 @@ def _trouble(student: str, folder: str) -> str:
     return ""
 
 
-@contextmanager
-def without_log(name: str, level: int = logging.CRITICAL) -> Iterator[None]:
-    """Leaves out of a log what nobody needs, while the block lasts."""
-    log = logging.getLogger(name)
-    before = log.level
-    log.setLevel(level)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
+def last_words(result: dict[str, Any]) -> str:
+    """The most telling line of what nbgrader logged."""
+    lines = [line.strip() for text in (result.get("log"), result.get("error")) for line in (text or "").splitlines()]
+    errors = [line for line in lines if "Error:" in line] or [line for line in lines if "ERROR" in line] or lines
+    return errors[0] if errors else "it gave no reason."

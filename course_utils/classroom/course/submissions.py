@@ -5,20 +5,15 @@ Nothing in it is trusted: a link could lead to another student's work, a pipe co
 
 from __future__ import annotations
 
-import errno
-import hashlib
-import os
 import re
 import stat
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from course_utils.base.markup import clean
 
-LARGEST_BYTES = 32 * 2**20
-READ_BYTES = LARGEST_BYTES  # of a larger file only one byte more is read: enough to be refused
+LARGEST_BYTES = 32 * 2**20  # of a larger file only one byte more is read: enough to be refused
 NO_ONES = (".", "__MACOSX", "Thumbs.db", "desktop.ini")  # how names begin of files that a system made
 LEFT_ASIDE = (".zip", ".7z", ".rar", ".tar", ".gz", ".tgz", ".py")  # what may be meant in a notebook's place
 TIMESTAMP_BYTES = 100  # a time in any form is shorter; nbgrader's parser takes a minute for a megabyte
@@ -29,7 +24,7 @@ class Submission:
     """One student's notebook for one assignment, as bytes.
 
     Attributes:
-        content: the file, at most ``READ_BYTES`` and one more; None where the folder holds no notebook.
+        content: the file, at most ``LARGEST_BYTES`` and one more; None where the folder holds no notebook.
         remarks: what was odd about the file, one sentence each, for the teacher and the student.
         time: when it was handed in, in UTC, as ``timestamp.txt`` says, which nbgrader's collect writes; None where
             that is not known.
@@ -43,21 +38,10 @@ class Submission:
     time: datetime | None = None
     aside: tuple[str, ...] = ()
 
-    @property
-    def digest(self) -> str:
-        """What tells two submissions apart: a hash over content and remarks."""
-        remarks = "\n".join(self.remarks).encode("utf-8", "surrogatepass")
-        parts = (b"" if self.content is None else b"+" + self.content, remarks)
-        return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
-
 
 def read_submission(folder: Path, *, student: str, assignment: str, marks: tuple[str, ...]) -> Submission:
-    """Reads the notebook in a submitted folder, also where the student renamed it.
-
-    Args:
-        folder: such as ``submitted/ada/03_detach``.
-        assignment: what the notebook should be called.
-        marks: texts of which every notebook of this assignment holds one; they tell a renamed one from another.
+    """Reads the notebook in a submitted folder, also where the student renamed it: every notebook of this assignment
+    holds one of the texts ``marks``.
 
     Raises:
         OSError: this machine cannot read it, which is no fault of the student's.
@@ -66,8 +50,9 @@ def read_submission(folder: Path, *, student: str, assignment: str, marks: tuple
     entries = {path.name: clean(path.name, 120) for path in sorted(folder.iterdir())}
     notebooks = [name for name in entries if name.lower().endswith(".ipynb")]
     remarks, aside, content, expected = list[str](), list[str](), None, f"{assignment}.ipynb"
-    likely = [name for name in notebooks if name != expected and _holds(folder / name, marks)]
-    name = expected if expected in notebooks else max(likely or notebooks, key=_age(folder), default="")
+    likely = [n for n in notebooks if n != expected and any(mark.encode() in _peek(folder / n) for mark in marks)]
+    by_age = sorted(likely or notebooks, key=lambda one: (folder / one).lstat().st_mtime)
+    name = expected if expected in notebooks else by_age[-1] if by_age else ""
     if name:
         try:
             content = _read(folder / name)
@@ -108,15 +93,6 @@ def _time(path: Path) -> tuple[datetime | None, list[str]]:
         return None, [f"timestamp.txt {said}, and not a time such as 2027-03-01 18:00 +01:00; {late}."]
 
 
-def _age(folder: Path) -> Callable[[str], tuple[float, str]]:
-    return lambda name: ((folder / name).lstat().st_mtime, name)
-
-
-def _holds(path: Path, marks: tuple[str, ...]) -> bool:
-    content = _peek(path)
-    return any(mark.encode() in content for mark in marks)
-
-
 def _peek(path: Path) -> bytes:
     try:
         return _read(path)
@@ -124,20 +100,14 @@ def _peek(path: Path) -> bytes:
         return b""
 
 
-def _read(path: Path, most: int = READ_BYTES) -> bytes:
-    """How a file begins, at most so many bytes and one more, without following a link or waiting for a pipe.
+def _read(path: Path, most: int = LARGEST_BYTES) -> bytes:
+    """How a file begins, at most so many bytes and one more.
 
     Raises:
-        ValueError: what it is instead of a file, as a phrase.
+        ValueError: it is something else, which is not opened: a link would be followed, a pipe waited for.
         OSError: there is none, or it cannot be read.
     """
-    try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return file.read(most + 1)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise ValueError("is a link to another file") from None
-        if error.errno not in (errno.ENXIO, errno.EISDIR):  # a socket, a folder
-            raise
-    raise ValueError("is no ordinary file")
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise ValueError("is a link, or no ordinary file")
+    with path.open("rb") as file:
+        return file.read(most + 1)

@@ -17,9 +17,8 @@ from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.outcomes import Verdict
 from course_utils.classroom.judging.own_checks import own_check
-from course_utils.classroom.rebuild.reading import LONGEST_OUTPUT, clean_outputs
+from course_utils.classroom.rebuild.reading import LONGEST_OUTPUT, ReleasedCell, ReleasedNotebook, clean_outputs
 from course_utils.classroom.rebuild.rebuild import Rebuilt, Step
-from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
 from course_utils.classroom.sandbox.protocol import Ended
 from course_utils.classroom.sandbox.warm_python import Session, WarmPython
 

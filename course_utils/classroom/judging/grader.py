@@ -15,9 +15,8 @@ from course_utils.classroom.judging.director import Director
 from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.outcomes import Verdict
 from course_utils.classroom.judging.results import ExerciseResult, Report
-from course_utils.classroom.rebuild.reading import Unreadable
+from course_utils.classroom.rebuild.reading import ReleasedNotebook, Unreadable, read_released
 from course_utils.classroom.rebuild.rebuild import Rebuilt, rebuild, untouched
-from course_utils.classroom.rebuild.released import ReleasedNotebook, read_released
 from course_utils.classroom.sandbox.bubblewrap import SandboxMissing as SandboxMissing
 from course_utils.classroom.sandbox.bubblewrap import missing
 from course_utils.classroom.sandbox.warm_python import WarmPython

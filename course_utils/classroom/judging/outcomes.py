@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 from course_utils.base.words import rounded
 from course_utils.checks.score import Claim, Score, Status
 from course_utils.classroom.judging.results import ExerciseResult, Outcome, made
-from course_utils.classroom.rebuild.released import ReleasedCell
+from course_utils.classroom.rebuild.reading import ReleasedCell
 from course_utils.classroom.sandbox.protocol import Ended
 
 WITHHELD = "Your teacher looks at this answer before its points are entered."

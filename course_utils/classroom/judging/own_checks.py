@@ -10,7 +10,7 @@ from course_utils.checks.score import Claim, Score, Status
 from course_utils.classroom.course.source import parse
 from course_utils.classroom.judging.outcomes import Verdict, name_in
 from course_utils.classroom.judging.results import Outcome
-from course_utils.classroom.rebuild.released import ReleasedCell
+from course_utils.classroom.rebuild.reading import ReleasedCell
 
 _ALL_OR_NONE = "These tests earn their points together: all of them, or none."
 _MOST_TEXT = 120  # characters of a test that a card shows

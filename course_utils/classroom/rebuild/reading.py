@@ -1,4 +1,5 @@
-"""Reads a submitted notebook (``read_cells``), and outputs of its cells (``clean_outputs``), without trusting either.
+"""Reads notebooks: what was released (``read_released``): what each cell is, what each check looks at; and, without
+trusting either, what was handed in (``read_cells``), and outputs of its cells (``clean_outputs``).
 
 Every text that comes out of here can be written as UTF-8.
 """
@@ -7,18 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from course_utils.base.text import format_bytes
+from course_utils.classroom.course.folder import HIDDEN_TESTS
+from course_utils.classroom.course.source import Code, called_on_lesson, lessons_made, read_code
 from course_utils.classroom.course.submissions import LARGEST_BYTES
+
+Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
 
 _MOST_CELLS = 2000
 _LONGEST_SOURCE = 2**20  # characters of one cell
 _MOST_VALUES = 3_000_000  # of JSON: beyond this they take many seconds and gigabytes
-LONGEST_OUTPUT = (
-    100_000  # characters of one cell's text: what nbconvert makes of colours takes the square of a text's length
-)
+LONGEST_OUTPUT = 100_000  # characters of one text: what nbconvert makes of colours takes the square of its length
 _PICTURES = ("image/png", "image/jpeg")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 
@@ -27,9 +30,9 @@ class Unreadable(Exception):
     """The file is no notebook that can be graded. The message is one sentence for the teacher and the student."""
 
 
-@dataclass(frozen=True)
-class SubmittedCell:
-    """A cell as it was handed in.
+@dataclass
+class Cell:
+    """A cell as a file has it.
 
     Attributes:
         position: its place in the file, from 0.
@@ -46,8 +49,8 @@ class SubmittedCell:
     grade_id: str
 
 
-def read_cells(content: bytes | None, largest_bytes: int = LARGEST_BYTES) -> tuple[list[SubmittedCell], list[str]]:
-    """The cells of a submitted notebook, and what is odd about it or had to be left out, one sentence each.
+def read_cells(content: bytes | None, largest_bytes: int = LARGEST_BYTES) -> tuple[list[Cell], list[str]]:
+    """The cells of a notebook, and what is odd about it or had to be left out, one sentence each.
 
     Raises:
         Unreadable: there is no file, it is too large, or it is no notebook.
@@ -85,7 +88,7 @@ def _parse(content: bytes) -> Any:
         raise Unreadable("The file is nested too deeply, or holds too long a number, so it is no notebook.") from None
 
 
-def _cell(position: int, item: Any, repairs: list[str]) -> SubmittedCell:
+def _cell(position: int, item: Any, repairs: list[str]) -> Cell:
     kind, source = _got(item, "cell_type"), _text(_got(item, "source"))
     if source is None or kind not in ("code", "markdown", "raw"):
         repairs.append(f"Cell {position + 1} is no cell as Jupyter writes it; what is text in it was read.")
@@ -94,7 +97,7 @@ def _cell(position: int, item: Any, repairs: list[str]) -> SubmittedCell:
         repairs.append(f"Cell {position + 1} has {len(source):,} characters; it was cut after {_LONGEST_SOURCE:,}.")
     grade_id = _text(_got(_got(_got(item, "metadata"), "nbgrader"), "grade_id")) or ""
     kind = kind if kind in ("code", "markdown") else "raw"
-    return SubmittedCell(position, _text(_got(item, "id")) or "", kind, source[:_LONGEST_SOURCE], grade_id)
+    return Cell(position, _text(_got(item, "id")) or "", kind, source[:_LONGEST_SOURCE], grade_id)
 
 
 def _got(value: Any, name: str) -> Any:
@@ -128,3 +131,116 @@ def clean_outputs(value: Any, room: int) -> list[dict[str, Any]]:
             return [*outputs, {"output_type": "stream", "name": "stderr", "text": said}]
         outputs.append(output)
     return outputs
+
+
+@dataclass
+class ReleasedCell(Cell):
+    """One cell of the released notebook.
+
+    Attributes:
+        role: ``"set-up"`` is locked code, ``"by hand"`` is graded by a person, ``"experiment"`` is all other code.
+        points: what it can earn.
+        is_task: whether the student's work stands in cells of their own after it.
+        full: of a check cell, its text with the hidden tests that the release left out.
+        code: what is known of its source.
+        lesson: of a check cell, the lesson's name; empty where the check is a teacher's own.
+        exercise: of a check cell, the exercise's name; of others empty.
+        expression: of a check cell, the answer as an expression.
+        answer: of a check cell, the id of the answer cell that it looks at; empty where there is none.
+        names: of an answer cell, what it is to define.
+    """
+
+    role: Role
+    points: float
+    is_task: bool
+    full: str
+    code: Code
+    lesson: str = ""
+    exercise: str = ""
+    expression: str = ""
+    answer: str = ""
+    names: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """What its results go by."""
+        return self.exercise or self.grade_id or self.id
+
+
+@dataclass(frozen=True)
+class ReleasedNotebook:
+    """The released notebook.
+
+    Attributes:
+        notebook: as it was read.
+        cells: in its order.
+    """
+
+    notebook: dict[str, Any]
+    cells: tuple[ReleasedCell, ...]
+    by_id: dict[str, ReleasedCell] = field(compare=False)
+
+    @property
+    def graded(self) -> tuple[ReleasedCell, ...]:
+        """The cells that earn points or are graded by hand, in order."""
+        return tuple(cell for cell in self.cells if cell.role in ("check", "by hand"))
+
+    def name_of(self, cell: ReleasedCell) -> str:
+        """What the exercise of a check or an answer is called, in backticks."""
+        return f"`{next((check for check in self.cells if check.answer == cell.id), cell).name}`"
+
+
+def read_released(text: str) -> ReleasedNotebook:
+    """Reads a released notebook.
+
+    Raises:
+        ValueError: it is no notebook of format 4.
+    """
+    try:
+        found, _ = read_cells(text.encode())
+        notebook = json.loads(text)
+        cells = [_released(cell, item["metadata"]) for cell, item in zip(found, notebook["cells"], strict=True)]
+    except (Unreadable, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"A released notebook could not be read: {error!r}.\nTry: release it again.") from error
+    _pair(cells)
+    return ReleasedNotebook(notebook, tuple(cells), {cell.id: cell for cell in cells})
+
+
+def _released(cell: Cell, metadata: dict[str, Any]) -> ReleasedCell:
+    grading = metadata.get("nbgrader", {})
+    grade, solution, task = (bool(grading.get(name)) for name in ("grade", "solution", "task"))
+    role: Role = "set-up" if grading.get("locked") else "experiment"
+    if task or (grade and solution):
+        role = "by hand"
+    elif cell.kind != "code":
+        role = "text"
+    elif grade or solution:
+        role = "check" if grade else "answer"
+    name = cell.id or cell.grade_id or f"cell-{cell.position + 1}"
+    full = str(metadata.pop(HIDDEN_TESTS, cell.source))  # no notebook that is graded holds them
+    code = read_code(cell.source) if cell.kind == "code" else Code()
+    points = float(grading.get("points", 0) or 0)
+    return ReleasedCell(cell.position, name, cell.kind, cell.source, cell.grade_id, role, points, task, full, code)
+
+
+def _pair(cells: list[ReleasedCell]) -> None:
+    """Finds out which answer each check looks at, and what each answer is to define."""
+    lessons: dict[str, str] = {}
+    before: list[ReleasedCell] = []
+    for cell in cells:
+        if cell.kind == "code":
+            lessons |= lessons_made(cell.source)
+        if cell.role == "answer":
+            before.append(cell)
+        if cell.role == "check":
+            call = called_on_lesson(cell.full)
+            if call and call[0] in lessons:
+                cell.lesson, cell.exercise, cell.expression = lessons[call[0]], call[1], call[2]
+            # The answer cell that defines what the check looks at; where none does, the one before it.
+            names = frozenset({cell.expression}) if cell.expression else read_code(cell.full).uses
+            answer = next((a for a in reversed(before) if names & a.code.defines), before[-1] if before else None)
+            if answer is not None:
+                cell.answer = answer.id
+                answer.names |= names if cell.expression else answer.code.defines
+    for answer in before:
+        answer.names = answer.names or answer.code.defines

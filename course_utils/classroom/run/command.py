@@ -1,155 +1,255 @@
-"""Grades what was handed in and is not graded yet, and enters it (``grade``)."""
+"""Grades what was handed in and is not graded yet, and enters it (``grade``); says in words what came of it
+(``class_table``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from course_utils.classroom.books.gradebook import Records, Unusable
-from course_utils.classroom.books.marks import marks_of
-from course_utils.classroom.books.stored import StoredResult, key_of, load, save, without_texts
+from course_utils.base.markup import clean
+from course_utils.base.words import columns, rounded, shown
+from course_utils.classroom.books import gradebook as books
+from course_utils.classroom.books.gradebook import Mark, Unusable, mark_of, without_texts
 from course_utils.classroom.course.folder import ClassFolder
-from course_utils.classroom.course.passed_over import refuse_unknown
 from course_utils.classroom.course.submissions import Submission
-from course_utils.classroom.judging.results import Report
+from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
 from course_utils.classroom.run.graders import Graders
-from course_utils.classroom.run.table import NO_SUBMISSION, Row
+
+if TYPE_CHECKING:
+    from nbgrader.api import Gradebook
+
+NO_SUBMISSION = "no submission"
+_MARKED = "marked by hand"
+_MOST_SAID = 10  # of one student: code can do hundreds of things that are reported
+STUDENT_WIDTH = 28  # characters of a student's id that are shown
 
 
 @dataclass
-class GradedAssignment:
-    """What grading an assignment came to: a row for every student of the class, in order."""
+class Row:
+    """One student's line.
 
-    assignment: str
-    rows: list[Row]
+    Attributes:
+        report: the result; None where there is none.
+        reason: why there is no result, or not in the gradebook: ``NO_SUBMISSION``, or what went wrong; else empty.
+        news: whether it was graded now and not before.
+        remarks: what the teacher should know beyond the report, one sentence each.
+        marks: what the gradebook holds, by graded cell.
+    """
+
+    student: str
+    report: Report | None = None
+    reason: str = ""
+    news: bool = False
+    remarks: tuple[str, ...] = ()
+    marks: Mapping[str, Mark] = field(default_factory=dict)
 
     @property
-    def complete(self) -> bool:
-        """Whether everything that was handed in has a result, and all of it is written down."""
-        return all(row.reason in ("", NO_SUBMISSION) for row in self.rows)
+    def failed(self) -> bool:
+        """Whether something was handed in and has no result, or not everywhere."""
+        return self.reason not in ("", NO_SUBMISSION)
+
+
+def grade(
+    course: ClassFolder, assignments: Sequence[str], workers: Graders, students: Sequence[str] = (), again: bool = False
+) -> dict[str, list[Row]]:
+    """Grades every submission of released assignments that is new or has changed, and enters all results.
+
+    Whatever ends this early loses nothing: results are entered one by one, and the next call goes on.
+
+    Args:
+        course: the course folder.
+        assignments: names of released ones.
+        workers: who grades; started only where there is something to grade.
+        students: only these; everybody where it is empty.
+        again: whether to grade what has not changed, too.
+
+    Returns:
+        For each assignment, a row for every student of the class, in order.
+
+    Raises:
+        ValueError: one of ``students`` is unknown, another command works in the folder, the workers cannot grade, or
+            the gradebook cannot be written.
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    course.refuse_unknown(students)
+    with course.only_one(), course.gradebook() as gradebook:
+        runs = {name: _AssignmentRun(course, gradebook, name) for name in assignments}
+        waiting = [(run, name) for run in runs.values() for name in run.to_grade(students, again)]
+
+        def work() -> Iterator[tuple[Submission, str]]:
+            # Read again, one by one: all of a class at once would not fit into memory.
+            for run, student in waiting:
+                with run.alone(student):
+                    yield run.course.submission(run.assignment, student), run.released
+
+        if waiting:
+            with closing(workers.grade(work())) as results:
+                bar = Console(stderr=True)
+                for submission, result in track(results, "grading", total=len(waiting), console=bar):
+                    runs[submission.assignment].take(submission, result)
+        return {name: run.finished(students or course.students()) for name, run in runs.items()}
 
 
 class _AssignmentRun:
     """One assignment while it is graded."""
 
-    def __init__(self, course: ClassFolder, books: Records, assignment: str) -> None:
-        self.course, self.books, self.assignment = course, books, assignment
+    def __init__(self, course: ClassFolder, gradebook: Gradebook, assignment: str) -> None:
+        self.course, self.gradebook, self.assignment = course, gradebook, assignment
         self.released = course.to_grade(assignment)
         self.rows: dict[str, Row] = {}
 
-    def change(self, student: str, **changes: Any) -> None:
-        """Sets fields of a student's row, which is made where there is none."""
-        self.rows[student] = replace(self.rows.get(student, Row(student)), **changes)
+    def row(self, student: str) -> Row:
+        """A student's row, which is made where there is none."""
+        return self.rows.setdefault(student, Row(student))
 
     @contextmanager
-    def alone(self, student: str, doing: str = "") -> Iterator[None]:
+    def alone(self, student: str) -> Iterator[None]:
         """Whatever goes wrong in the block with one student's work is the reason in their row, and stops nobody."""
         try:
             yield
         except Unusable:
             raise
         except Exception as error:
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            self.change(student, reason=f"{doing}{said}")
+            self.row(student).reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
-    def stands(self, student: str) -> bool:
-        """Whether a submission is graded already; then it gets its row, and is entered where it is not."""
-        submission = self.course.submission(self.assignment, student)
-        before = load(self.course.report(self.assignment, student))
-        if before is None or before.key != key_of(submission, self.released):
+    def to_grade(self, students: Sequence[str], again: bool) -> list[str]:
+        """Who is to be graded; everybody else who handed in gets their row."""
+        waiting = []
+        for student, trouble in self.course.handed_in(self.assignment).items():
+            if not students or student in students:
+                self.row(student).reason = trouble
+                with self.alone(student):
+                    if not trouble and (again or not self._stands(self.row(student))):
+                        self.row(student).reason = "no result came back"
+                        waiting.append(student)
+        return waiting
+
+    def _stands(self, row: Row) -> bool:
+        """Whether a submission is graded already; where the gradebook has lost it, it is entered."""
+        submission = self.course.submission(self.assignment, row.student)
+        before = books.kept(self.course, self.assignment, row.student)
+        if before is None or before[0] != self._key(submission):
             return False
-        self.change(student, report=without_texts(before.report), remarks=submission.aside)
-        if not self.books.holds(before.report, submission.time):
-            self._enter(before.report, submission)
+        row.report, row.remarks = without_texts(before[1]), submission.aside
+        if not books.holds(self.gradebook, before[1], submission.time):
+            self._enter(row, before[1], submission)
         return True
 
-    def take(self, submission: Submission, result: Report) -> None:
-        """Keeps a result and enters it; one that no file could hold is entered all the same, and made again later."""
-        report = Report.from_json(result.to_json())  # it comes from another process, perhaps another machine
-        report = replace(report, repairs=(*submission.remarks, *report.repairs))
-        self.change(submission.student, report=without_texts(report), news=True, reason="", remarks=submission.aside)
-        with self.alone(submission.student, "the result was not kept, and is made again: "):
-            path = self.course.report(self.assignment, submission.student)
-            save(path, StoredResult(key_of(submission, self.released), report))
-        self._enter(report, submission)
+    def _key(self, submission: Submission) -> str:
+        """A text that stays the same as long as the same is graded against the same."""
+        content = "none" if submission.content is None else hashlib.sha256(submission.content).hexdigest()
+        text = "\n".join((content, *submission.remarks, self.released))
+        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
-    def _enter(self, report: Report, submission: Submission) -> None:
-        with self.alone(submission.student, "not in the gradebook: "):
-            said = self.books.enter(report, submission.time)
-            self.change(submission.student, remarks=(*submission.aside, *said))
+    def take(self, submission: Submission, result: Report | BaseException) -> None:
+        """Enters a result."""
+        with self.alone(submission.student):
+            if isinstance(result, BaseException):
+                raise result
+            report = Report.from_json(result.to_json())  # it comes from another process, perhaps another machine
+            report = replace(report, repairs=(*submission.remarks, *report.repairs))
+            row = self.row(submission.student)
+            row.report, row.news, row.reason = without_texts(report), True, ""
+            self._enter(row, report, submission)
 
-    def finish(self) -> None:
-        """Applies late penalties, and notes the marks."""
-        late, marks = self.books.apply_penalties(self.assignment), marks_of(self.course, self.assignment)
+    def _enter(self, row: Row, report: Report, submission: Submission) -> None:
+        said = books.enter(self.course, self.gradebook, report, self._key(submission), submission.time)
+        row.remarks = (*submission.aside, *said)
+
+    def finished(self, everybody: Sequence[str]) -> list[Row]:
+        """The rows of everybody, with late penalties, and marks as they are now."""
+        late = books.apply_penalties(self.course, self.gradebook, self.assignment)
+        marks = books.marks_of(self.course, self.assignment)
         for student, row in self.rows.items():
-            remarks = (*row.remarks, late[student]) if student in late else row.remarks
-            self.change(student, remarks=remarks, marks=marks.get(student, {}))
+            row.remarks += (late[student],) if student in late else ()
+            row.marks = marks.get(student, {})
+        missing = {name: Row(name, reason=NO_SUBMISSION) for name in everybody}
+        return [row for _, row in sorted((missing | self.rows).items())]
 
 
-def grade(
-    course: ClassFolder,
-    assignments: Sequence[str],
-    workers: Graders,
-    students: Sequence[str] = (),
-    again: bool = False,
-) -> list[GradedAssignment]:
-    """Grades every submission of released assignments that is new or has changed, and enters all results.
-
-    Whatever ends this early loses nothing: results are written one by one, and the next call goes on.
+def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> str:
+    """The whole class in one assignment, as text: a line for each row with points and outcome for each exercise, how
+    often each outcome came, and below whatever a person has to look at, by name.
 
     Args:
-        course: the course folder.
-        assignments: names of released ones.
-        workers: who grades; entered here, and only where there is something to grade.
-        students: only these; everybody where it is empty.
-        again: whether to grade what has not changed, too.
-
-    Raises:
-        ValueError: one of ``students`` is unknown, another command works in the folder,
-            the workers cannot grade, or the gradebook cannot be written.
+        verbose: whether to list what was put right before grading, which is harmless and else only counted.
     """
-    refuse_unknown(course, list(students))
-    with course.only_one(), Records(course) as books:
-        runs = {name: _AssignmentRun(course, books, name) for name in assignments}
-        waiting: list[tuple[_AssignmentRun, str]] = []
-        for run in runs.values():
-            for student, trouble in course.handed_in(run.assignment).items():
-                if students and student not in students:
-                    continue
-                with run.alone(student):
-                    if trouble:
-                        run.change(student, reason=trouble)
-                    elif again or not run.stands(student):
-                        run.change(student, reason="no result came back")
-                        waiting.append((run, student))
-        if waiting:
-            _grade_all(waiting, workers, runs)
-        for run in runs.values():
-            run.finish()
-        missing = {name: Row(name, reason=NO_SUBMISSION) for name in students or course.students()}
-        return [
-            GradedAssignment(run.assignment, [row for _, row in sorted((missing | run.rows).items())])
-            for run in runs.values()
-        ]
+    missing = [_one_line(row.student, STUDENT_WIDTH) for row in rows if row.reason == NO_SUBMISSION]
+    if len(missing) == len(rows):
+        return f"{assignment}: nobody of {len(rows)} handed it in"
+    graded = [(row, row.report) for row in rows if row.report]
+    new, failed = sum(row.news for row in rows), len(rows) - len(missing) - len(graded)
+    text = f"{assignment}: {len(graded)} graded ({new} now, {len(graded) - new} unchanged)"
+    text += f", {len(missing)} without a submission" * bool(missing) + f", {failed} not graded" * bool(failed)
+    text += f"\n\n{_lines(assignment, rows)}\n"
+    text += f"\nWithout a submission: {', '.join(missing)}\n" * bool(missing)
+    results = [(result, mark_of(result, row.marks)) for row, report in graded for result in report.exercises]
+    counts = Counter(result.outcome if mark.given is None else _MARKED for result, mark in results)
+    named = ", ".join(f"{counts[name]} {name}" for name in (*OUTCOMES, _MARKED) if name in counts)
+    text += f"\nOutcomes: {named}\n" * bool(named)
+    is_read = {row.student: all(r.outcome != "unreadable" for r in report.exercises) for row, report in graded}
+    repairs = [(row, report.repairs) for row, report in graded if is_read[row.student] and report.repairs]
+    unread = [(row, [" ".join(report.repairs)]) for row, report in graded if not is_read[row.student]]
+    failures = [row for row in rows if row.failed]
+    text += _paragraph("Look at these by hand", ((row, report.reviews) for row, report in graded))
+    text += _paragraph("Could not be read; put it right, ask for the file again, or mark it by hand", unread)
+    text += _paragraph("Worth knowing, at no cost in points", ((row, report.listed) for row, report in graded))
+    if verbose:
+        text += _paragraph("Put right before grading", repairs)
+    elif repairs:
+        number = sum(len(said) for _, said in repairs)
+        text += f"\nPut right before grading, harmless: {number} (students: {len(repairs)}); --verbose lists them\n"
+    text += _paragraph("Also", ((row, row.remarks) for row in rows))
+    text += _paragraph("Without a result", ((row, [row.reason]) for row in failures if not row.report))
+    text += _paragraph("Graded, but not in the gradebook", ((row, [row.reason]) for row in failures if row.report))
+    return text.rstrip("\n")
 
 
-def _grade_all(waiting: list[tuple[_AssignmentRun, str]], workers: Graders, runs: dict[str, _AssignmentRun]) -> None:
-    from rich.console import Console
-    from rich.progress import track
+def _paragraph(title: str, said: Iterable[tuple[Row, Sequence[str]]]) -> str:
+    lines = []
+    for row, sentences in said:
+        lines += [f"  {_one_line(row.student)}: {_one_line(each)}\n" for each in sentences[:_MOST_SAID]]
+        more = len(sentences) - _MOST_SAID
+        lines += [f"  {_one_line(row.student)}: ... and {more} more\n"] * (more > 0)
+    return f"\n{title}:\n{''.join(lines)}" if lines else ""
 
-    def work() -> Iterator[tuple[Submission, str]]:
-        # Read again, one by one: all of a class at once would not fit into memory.
-        for run, student in waiting:
-            with run.alone(student):
-                yield run.course.submission(run.assignment, student), run.released
 
-    with workers:
-        results, bar = workers.grade(work()), Console(stderr=True)
-        for submission, result in track(results, "grading", total=len(waiting), console=bar):
-            run = runs[submission.assignment]
-            with run.alone(submission.student):
-                if isinstance(result, BaseException):
-                    raise result
-                run.take(submission, result)
+def _lines(assignment: str, rows: Sequence[Row]) -> str:
+    """The head, and a line for everybody who handed in, in columns."""
+    results = next((row.report.exercises for row in rows if row.report), ())
+    topic = assignment.partition("_")[2]
+    names = [f"{result.exercise.removeprefix(f'{topic}-')}/{shown(result.possible)}" for result in results]
+    head = ["student", f"of {shown(sum(result.possible for result in results))}", *names]
+    lines = [_line(row, len(head)) for row in rows if row.reason != NO_SUBMISSION]
+    widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
+    return columns([head, ["-" * width for width in widths], *lines], left=range(len(head)))
+
+
+def _line(row: Row, width: int) -> list[str]:
+    student = _one_line(row.student, STUDENT_WIDTH)
+    if row.report is None:
+        return [student, "not graded", *[""] * (width - 2)]
+    held = [mark_of(result, row.marks) for result in row.report.exercises]
+    total = shown(rounded(sum(mark.score or 0.0 for mark in held), row.report.possible))
+    cells = map(_cell, row.report.exercises, held)
+    return [student, total + "+?" * any(mark.waits for mark in held), *cells]
+
+
+def _cell(result: ExerciseResult, mark: Mark) -> str:
+    """One exercise of one student: points and outcome. A bare 0 says nothing, so it never stands alone."""
+    if mark.given is not None and mark.score is not None:
+        return f"{shown(mark.score)}{'?' if mark.waits else ''} by hand"
+    if result.outcome == "review by hand":
+        return "? by hand"
+    return f"{'?' if result.waits else shown(rounded(result.earned, result.possible))} {result.outcome}"
+
+
+def _one_line(text: str, limit: int = 400) -> str:
+    return " ".join(clean(text, limit).split())

@@ -1,68 +1,48 @@
-"""Runs submissions through graders on this machine (``Graders``): a thread for each, with a warm Python of its own.
+"""Runs submissions through graders: on this machine (``Graders``), or on the workers of a Dask scheduler (``Cluster``)
+for a course that outgrows one machine.
 
-What takes time runs in the sandbox, in processes of its own; the threads only wait. A sandbox that ends is started
-again by its grader, and costs the submission that was in it and no other.
+What takes time runs in the sandbox, in processes of its own; a thread for each only waits. A sandbox that ends is
+started again by its grader, and costs the submission that was in it and no other. A worker of a cluster needs nothing
+but the package: submissions go out and reports come back through the scheduler.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from importlib import metadata
 from itertools import islice
 from queue import SimpleQueue
-from typing import Any, Self
+from typing import Any
 
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.results import Report
 
 BYTES_A_GRADER = 3 * 2**30  # the warm Python, and an answer that takes the 2 GiB that it may
+CONNECT_SECONDS = 20
 GradeOne = Callable[[Submission, str], Report]
+_here = threading.local()  # a worker's thread keeps its grader, whose sandbox ends with the worker
 
 
 class Graders:
-    """Graders that are warm for the length of a ``with`` block.
+    """Graders on this machine, warm while they grade.
 
     Args:
         number: how many; None: one for every core that this process may use, and no more than the memory holds.
         make: makes one; for tests.
-
-    Raises:
-        OSError: (when the ``with`` block begins) there can be no sandbox here; the message says why.
     """
 
     def __init__(self, number: int | None = None, make: Callable[[], Any] = Grader) -> None:
-        self.number, self._make = number or _fitting(), make
-        self._idle: SimpleQueue[Any] = SimpleQueue()
+        memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self.number = number or max(1, min(len(os.sched_getaffinity(0)), memory_bytes // BYTES_A_GRADER))
+        self._make = make
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self._executor, self._grade_one = self._start(stack)
-            self._open = stack.pop_all()
-        return self
-
-    def _start(self, stack: ExitStack) -> tuple[Executor, GradeOne]:
-        threads = stack.enter_context(ThreadPoolExecutor(self.number))
-        for grader in threads.map(lambda _: self._make().__enter__(), range(self.number)):
-            stack.push(grader)
-            self._idle.put(grader)
-        stack.callback(threads.shutdown, wait=False, cancel_futures=True)
-        return threads, self._with_an_idle_one
-
-    def __exit__(self, *error: Any) -> None:
-        self._open.__exit__(*error)
-
-    def _with_an_idle_one(self, submission: Submission, released: str) -> Report:
-        grader = self._idle.get()
-        try:
-            return graded(grader, submission, released)
-        finally:
-            self._idle.put(grader)
-
-    def grade(self, work: Iterable[tuple[Submission, str]]) -> Iterator[tuple[Submission, Report | BaseException]]:
-        """Grades submissions, in the order in which they are done.
+    def grade(self, work: Iterable[tuple[Submission, str]]) -> Generator[tuple[Submission, Report | BaseException]]:
+        """Grades submissions, in the order in which they are done. Whoever stops early closes the generator.
 
         Args:
             work: submissions, each with its released notebook's text; taken one by one, as graders come free, so that
@@ -70,23 +50,87 @@ class Graders:
 
         Yields:
             Each submission with its report, or with the error of this machine that it ended in.
+
+        Raises:
+            OSError: there can be no sandbox here; the message says why.
         """
         waiting, out = iter(work), dict[Future[Report], Submission]()
-        while True:
-            for submission, released in islice(waiting, 2 * self.number - len(out)):
-                out[self._executor.submit(self._grade_one, submission, released)] = submission
-            if not out:
-                return
-            for future in wait(out, return_when=FIRST_COMPLETED).done:
-                yield out.pop(future), future.exception() or future.result()
+        with self._started() as (executor, grade_one):
+            while True:
+                for submission, released in islice(waiting, 2 * self.number - len(out)):
+                    out[executor.submit(grade_one, submission, released)] = submission
+                if not out:
+                    return
+                for future in wait(out, return_when=FIRST_COMPLETED).done:
+                    yield out.pop(future), future.exception() or future.result()
+
+    @contextmanager
+    def _started(self) -> Iterator[tuple[Executor, GradeOne]]:
+        idle = SimpleQueue[Any]()
+
+        def grade_one(submission: Submission, released: str) -> Report:
+            grader = idle.get()
+            try:
+                return _graded(grader, submission, released)
+            finally:
+                idle.put(grader)
+
+        with ThreadPoolExecutor(self.number) as threads, ExitStack() as stack:
+            for grader in threads.map(lambda _: self._make().__enter__(), range(self.number)):
+                stack.push(grader)
+                idle.put(grader)
+            stack.callback(threads.shutdown, wait=False, cancel_futures=True)
+            yield threads, grade_one
 
 
-def graded(grader: Grader, submission: Submission, released: str) -> Report:
-    """A submission's report."""
-    about = {"student": submission.student, "assignment": submission.assignment}
-    return grader.grade(released, submission.content, **about)
+class Cluster(Graders):
+    """The workers of a scheduler, ``tcp://host:8786``. A worker that is lost costs time and nothing else.
+
+    ``grade`` raises a ValueError where Dask is not installed, no scheduler answers, it has no workers, or one of them
+    has another version of the package or of torch; the message says why.
+    """
+
+    def __init__(self, scheduler: str) -> None:
+        super().__init__()
+        self.scheduler = scheduler
+
+    @contextmanager
+    def _started(self) -> Iterator[tuple[Executor, GradeOne]]:
+        try:
+            from distributed import Client
+
+            client = Client(self.scheduler, timeout=CONNECT_SECONDS)
+        except ImportError as error:
+            install = "python -m pip install -c constraints.txt -e '.[cluster]'"
+            raise self._refused(f"{error.name} is not installed", install) from None
+        except (OSError, ValueError) as error:  # TimeoutError is an OSError
+            raise self._refused(f"No Dask scheduler answers: {error}", "start it with: dask scheduler") from None
+        with client:
+            if not (found := client.run(versions)):
+                raise self._refused("It has no workers", f"on each machine: dask worker {self.scheduler} --nthreads 1")
+            for address, those in found.items():
+                if those != versions():  # marks would depend on the machine
+                    said = f"The worker {address} has {those}, and this machine {versions()}"
+                    raise self._refused(said, "install the same version of the course and of torch on every machine")
+            self.number = sum(client.nthreads().values())
+            yield client.get_executor(pure=False), grade_one
+
+    def _refused(self, what: str, try_this: str) -> ValueError:
+        return ValueError(f"Nothing is graded at {self.scheduler}. {what}.\nTry: {try_this}")
 
 
-def _fitting() -> int:
-    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(len(os.sched_getaffinity(0)), memory_bytes // BYTES_A_GRADER))
+def grade_one(submission: Submission, released: str) -> Report:
+    """Grades a submission in the worker that runs this."""
+    if not hasattr(_here, "grader"):
+        _here.grader = Grader().__enter__()
+    return _graded(_here.grader, submission, released)
+
+
+def versions() -> str:
+    """What decides how an answer is judged; torch's build for one processor or another does not."""
+    numbers = {name: metadata.version(name).partition("+")[0] for name in ("autograd-control", "torch")}
+    return ", ".join(" ".join(item) for item in numbers.items())
+
+
+def _graded(grader: Grader, submission: Submission, released: str) -> Report:
+    return grader.grade(released, submission.content, student=submission.student, assignment=submission.assignment)

@@ -1,5 +1,5 @@
-"""Students' texts as nbgrader's pages show them, feedback and Formgrader: Markdown without anything that acts
-(``markdown``), code (``code``), and long texts as they are.
+"""Students' texts as nbgrader's pages show them, feedback and Formgrader (``harmless``): Markdown without anything that
+acts, long texts as they are, and no page without end.
 
 nbconvert's own ``sanitize_html`` does nothing here: nbgrader's templates do not ask for it.
 """
@@ -17,10 +17,14 @@ from jinja2.runtime import Context
 from mistune import import_plugin
 from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbconvert.preprocessors import Preprocessor
+from nbformat import NotebookNode
+from traitlets.config import Config
 
 # Some texts take a time that grows with the square of their length.
 LONGEST_MARKED_UP = 3_000  # characters of a cell whose Markdown is rendered, or whose code is coloured
 LONGEST_SHOWN = 20_000  # characters of a cell
+LONGEST_TOGETHER = 500_000  # characters of all cells that are not graded
 
 _TAGS = {"p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code", "span", "div", "a", "img"}
 _TAGS |= {"em", "strong", "b", "i", "u", "s", "del", "ins", "mark", "small", "sub", "sup", "kbd", "abbr"}
@@ -33,12 +37,8 @@ _ATTRIBUTES = {
     **dict.fromkeys(("code", "div", "span"), ("class",)),  # the colours of code
     **dict.fromkeys(("th", "td"), ("style",)),
 }
-_CLEANER = bleach.Cleaner(
-    tags=_TAGS,
-    attributes=_ATTRIBUTES,
-    protocols={"http", "https", "mailto", "data"},
-    css_sanitizer=CSSSanitizer(allowed_css_properties=["text-align"]),
-)
+_STYLES = CSSSanitizer(allowed_css_properties=["text-align"])
+_CLEANER = bleach.Cleaner(_TAGS, _ATTRIBUTES, {"http", "https", "mailto", "data"}, css_sanitizer=_STYLES)
 _PLUGINS = [name for name in MarkdownWithMath.DEFAULT_PLUGINS if name != "task_lists"]  # which makes form fields
 
 
@@ -52,8 +52,7 @@ class _Renderer(IPythonRenderer):
 
 @pass_context
 def markdown(context: Context | dict[str, Any], source: str) -> str:
-    """Jinja's filter ``markdown2html``: as nbconvert's own, with only the HTML that shows something; a long text as it
-    is."""
+    """Jinja's filter ``markdown2html``: nbconvert's own, with only HTML that shows something; a long text as it is."""
     if len(source) > LONGEST_MARKED_UP:
         return _plain(source)
     attachments = context.get("cell", {}).get("attachments", {})
@@ -75,14 +74,30 @@ def code(source: str, language: str | None = None, metadata: Any = None, **more:
     return Highlight2HTML()(source, language, metadata, **more) if len(source) <= LONGEST_MARKED_UP else _plain(source)
 
 
-def unchanged(text: str) -> str:
-    """In place of nbconvert's ``strip_files_prefix``, which mends links of IPython 1, and takes seconds for rows of
-    brackets."""
-    return text
-
-
 def _plain(text: str) -> str:
-    left_out = len(text) - LONGEST_SHOWN
-    more = f"\n... and {left_out:,} more characters" if left_out > 0 else ""
-    style = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere"
-    return f'<pre style="{style}">{escape(text[:LONGEST_SHOWN])}{more}</pre>'
+    return f'<pre style="white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere">{escape(text)}</pre>'
+
+
+class Bounded(Preprocessor):
+    """Cuts a cell that is too long to be shown, and what all cells that are not graded say together."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
+        """Changes the notebook's sources; both are given back, as nbconvert asks."""
+        room = LONGEST_TOGETHER
+        for cell in nb.cells:
+            most = LONGEST_MARKED_UP if cell.cell_type == "raw" else LONGEST_SHOWN
+            if "nbgrader" not in cell.metadata:
+                most = min(most, room)
+                room -= min(most, len(cell.source))
+            if (more := len(cell.source) - most) > 0:
+                cell.source = f"{cell.source[:most]}\n... and {more:,} more characters"
+        return nb, resources
+
+
+def harmless(config: Config) -> None:
+    """Has every page that nbgrader makes with these settings show students' texts so."""
+    pages = config.HTMLExporter
+    filters = {"markdown2html": markdown, "highlight_code": code}
+    # nbconvert's own mends links of IPython 1, and takes seconds for rows of brackets.
+    pages.filters = {**pages.get("filters", {}), **filters, "strip_files_prefix": lambda text: text}
+    pages.preprocessors = list(dict.fromkeys([*pages.get("preprocessors", ()), Bounded]))
