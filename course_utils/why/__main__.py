@@ -31,9 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _, code, module = asked_for(parser, arguments)
     own_main, sys.modules["__main__"] = sys.modules["__main__"], module
     own_main.__dict__["_script"] = module  # kept until the process ends, as a script's own variables are
-    watch = watch_why()
     try:
-        with watch:
+        with watch_why() as watch:
             exec(code, vars(module))
     except SystemExit as error:
         return exit_code(error)

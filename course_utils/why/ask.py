@@ -16,7 +16,7 @@ from course_utils.why.history import Silence, no_history
 from course_utils.why.log import Log, kind_of_bad, tensors_in
 from course_utils.why.pages import FINE, UNKNOWN, ErrorPage, Reason, page_for
 from course_utils.why.scene import Scene
-from course_utils.why.watch import latest_log
+from course_utils.why.watch import latest
 
 
 def why(what: BaseException | torch.Tensor | str | None = None, loss: torch.Tensor | None = None) -> Reason:
@@ -56,7 +56,7 @@ def why(what: BaseException | torch.Tensor | str | None = None, loss: torch.Tens
         )
     error = RuntimeError(what) if isinstance(what, str) else what if isinstance(what, BaseException) else None
     error = error or sys.exception() or getattr(sys, "last_value", None)
-    log = latest_log()
+    log = latest[0]
     try:
         if isinstance(what, torch.Tensor):
             scene = Scene(log, tensors=(what,) if loss is None else (what, loss))
@@ -157,10 +157,8 @@ def _leaf(scene: Scene) -> Reason:
 
 def _scalar(scene: Scene) -> Reason:
     """Which tensor has more than one number, and the line that left it so."""
-    reason, root = (
-        Reason("not_a_scalar", "forgotten_mean"),
-        next((one for one in scene.roots if one.numel() != 1), None),
-    )
+    root = next((one for one in scene.roots if one.numel() != 1), None)
+    reason = Reason("not_a_scalar", "forgotten_mean")
     reason.tell(
         "{subject}[ made in {made},] has more than one number. {needed:at} calls backward on it.",
         subject=f"`{name}`, {describe(root)}," if (name := scene.name(root)) else "What backward was called on",

@@ -21,7 +21,7 @@ from course_utils.why.scene import Scene
 _USED = {
     "kept_state": "What {made}, computed in the round before goes into this one with its history.",
     "summed_loss": "The loss of the round before is part of this one: {made}, adds to it.",
-    "made_outside_loop": "What {made}, recorded was recorded once, and each round goes back through it.",
+    "made_outside_loop": "What {made}, recorded is not recorded anew, and each round goes back through it.",
     "shared_part": "What {made}, recorded is part of both graphs.",
     "backward_twice": "The same graph, recorded by {made}, is gone back through twice.",
 }
@@ -30,9 +30,9 @@ _USED = {
 
 def modified(scene: Scene) -> Reason:
     """Which tensor was edited, the line that made it, the line that edited it, and what to write instead."""
-    reason, log, (node, tensor) = Reason("modified_in_place"), scene.log, _stale(scene)
-    version = re.search(r"expected version (\d+)", scene.message)
-    edits: list[Edited] = []
+    reason, log, edits = Reason("modified_in_place"), scene.log, list[Edited]()
+    now, expected = [int(number) for number in re.findall(r"version (\d+)", scene.message)][:2] or (0, 0)
+    node, tensor = _stale(scene, now)
     if tensor is not None:
         named, made, saved = scene.names_on(tensor), log.made(tensor), log.node(node).site
         reason.tell(
@@ -40,7 +40,7 @@ def modified(scene: Scene) -> Reason:
             subject=f"`{named[0].name}`" if named else f"A tensor of shape {list(tensor.shape)}", made=made.site,
             op=spoken(made.name), keeper=spoken(node.name()), saved=saved if saved != made.site else None,
         )  # fmt: skip
-        edits = [edit for edit in log.of(tensor, "edits") or () if version and edit.version > int(version[1])]
+        edits = [edit for edit in log.of(tensor, "edits") or () if edit.version > expected]
     if edits and tensor is not None:
         _edited(reason, scene, node, tensor, edits)
     else:
@@ -51,12 +51,13 @@ def modified(scene: Scene) -> Reason:
     return reason
 
 
-def _stale(scene: Scene) -> tuple[Any, torch.Tensor | None]:
-    """The node that backward stopped at, the latest of those that saved a tensor which was edited since; and this."""
+def _stale(scene: Scene, now: int) -> tuple[Any, torch.Tensor | None]:
+    """The node that backward stopped at, the latest of those that saved a tensor whose version is another now."""
     for node in sorted(scene.nodes, key=lambda node: -node._sequence_nr()):
         for slot in saved_slots(node, tells_freed=False):
-            if isinstance(slot.value, torch.Tensor) and not slot.packed and _is_edited(node, slot):
-                return node, slot.value
+            value = None if slot.packed else slot.value
+            if isinstance(value, torch.Tensor) and value._version == now and _is_edited(node, slot):
+                return node, value
     return None, None
 
 
@@ -77,12 +78,13 @@ def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits
     reason.cause = "inplace_operation"
     if edit.steps and last is not None:
         earlier = [one for one in scene.log.passes if one is not last and one.stack == last.stack]
-        reason.cause = "kept_graph" if any(node._sequence_nr() < one.at for one in earlier) else "optimizer_step"
+        carried = [one for one in earlier if node._sequence_nr() < one.at and _is_recorded_anew(scene.log, [node], one)]
+        reason.cause = "kept_graph" if carried else "optimizer_step"
     elif "inplace" in str(inspect.signature(getattr(torch.nn.functional, by or "len", len))):
         reason.cause = "inplace_activation"
     elif by:
         reason.cure = f"`{by}` writes to what it is given: hand it a copy, `.clone()`."
-    elif edit.view or edit.name == "index_put_":
+    elif edit.in_part or edit.name == "index_put_":
         reason.cause = "indexed_assignment"
     elif any(one.tensor.is_leaf and one.tensor.requires_grad for one in scene.names_on(tensor)):
         reason.cure = "Edit it after the backward that needs it, not between the forward pass and that."
@@ -124,12 +126,17 @@ def second(scene: Scene) -> Reason:
 def _cause(log: Log, first: Pass, parts: list[Any], same: bool) -> str:
     if not parts:
         return "made_outside_loop" if same and any(map(is_in_loop, first.stack)) else "backward_twice"
-    if any(part._sequence_nr() in one.roots for part in parts for one in log.passes if not one.failed):
-        return "summed_loss"
     if not same:
         return "shared_part"
-    since = {call.site for nodes in log.threads for at, call in nodes.items() if at >= first.at}
-    return "kept_state" if since & set(log.lines(parts)) else "made_outside_loop"
+    if any(part._sequence_nr() in one.roots for part in parts for one in log.passes if not one.failed):
+        return "summed_loss"
+    return "kept_state" if _is_recorded_anew(log, parts, first) else "made_outside_loop"
+
+
+def _is_recorded_anew(log: Log, nodes: list[Any], since: Pass) -> bool:
+    """Whether a line that recorded one of these nodes has recorded after a pass, too, as a loop does with its state."""
+    lines = log.lines(nodes)
+    return any(at >= since.at and call.site in lines for numbers in log.threads for at, call in numbers.items())
 
 
 def _parts(scene: Scene, first: Pass, a_round_before: bool) -> list[Any]:

@@ -52,7 +52,7 @@ class Edited(Call):
     version: int = 0  # the memory's counter after it
     by: str = ""  # the library's function that did it for the line, "embedding"
     steps: bool = False  # an optimizer did it
-    view: bool = False  # through a view of the tensor
+    in_part: bool = False  # through a view of some of the elements
 
 
 @dataclass(frozen=True)

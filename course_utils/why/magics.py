@@ -25,8 +25,7 @@ def add_why(ipython: Any) -> None:
     def magic(line: str, cell: str | None = None) -> Any:
         if cell is None:
             return ask(line)
-        watch = watch_why()
-        with watch:
+        with watch_why() as watch:
             result = run_as_it_stands(ipython, cell, "%%why")
         error, bad = result.error_in_exec or result.error_before_exec, first_bad(watch.log)
         if error is not None:

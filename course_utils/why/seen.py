@@ -123,7 +123,8 @@ class _Operation:
         for tensor in tensors_in([self.args[at] for at in self.writes if at < len(self.args)]):
             # The version is counted above this, and afterwards.
             version = 0 if tensor.is_inference() else tensor._version + 1
-            edit = Edited(self.name, self.site, version=version, by=by, steps=steps, view=tensor._is_view())
+            in_part = tensor._base is not None and tensor.numel() < tensor._base.numel()
+            edit = Edited(self.name, self.site, version=version, by=by, steps=steps, in_part=in_part)
             for memory in self.log.memory(tensor):
                 memory.edits = (*memory.edits, edit)[-24:]
 

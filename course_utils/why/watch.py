@@ -22,17 +22,13 @@ from course_utils.record.process import NEW_THREADS, replaced
 from course_utils.why.log import MOST_NODES, Log, Pass, leaves_behind, tensors_in
 from course_utils.why.seen import Witness
 
-_latest = [Log()]
-
-
-def latest_log() -> Log:
-    """What the latest watch has seen; nothing where there was none."""
-    return _latest[0]
+latest = [Log()]
+"""What the latest watch has seen; nothing where there was none."""
 
 
 def forget() -> None:
     """Forgets what the latest watch has seen."""
-    _latest[0] = Log()
+    latest[0] = Log()
 
 
 class watch_why:
@@ -55,7 +51,7 @@ class watch_why:
         self.log = Log()
 
     def __enter__(self) -> "watch_why":
-        _latest[0] = self.log
+        latest[0] = self.log
         self._told = [(NEW_THREADS, self._in_thread), *((function, getattr(self, told)) for function, told in _TOLD)]
         for function, told in self._told:
             function.add(told)
