@@ -16,11 +16,10 @@ from nbformat import NotebookNode
 if TYPE_CHECKING:
     from nbconvert.exporters import NotebookExporter
 
-from course_utils.authoring.derive import catalogue, derived, entries, readme
+from course_utils.authoring.derive import catalogue, derived, entries, readme, sittings, with_minutes
 from course_utils.authoring.files import Course, dumps, normalised, read, topic_of
+from course_utils.authoring.lint import unique_ids
 from course_utils.authoring.problems import Notebook, report
-from course_utils.authoring.rules import unique_ids
-from course_utils.authoring.sittings import sittings, with_minutes
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
 from course_utils.catalogue import LESSONS
@@ -45,12 +44,9 @@ def learner_text(solution: NotebookNode, config: Path) -> str:
     try:
         text, _ = exporter.from_notebook_node(normalised(solution), resources={"metadata": {"name": "", "path": ""}})
     except (RuntimeError, ValueError, ValidationError, SchemaMismatchError) as error:
-        raise ValueError(
-            explain(
-                f"nbgrader could not make the learner notebook: {str(error).splitlines()[0]}",
-                "solution regions that open and close, inside cells marked as solutions, and valid nbgrader metadata.",
-            )
-        ) from error
+        did = f"nbgrader could not make the learner notebook: {str(error).splitlines()[0]}"
+        expected = "solution regions that open and close, in cells marked as solutions, and valid nbgrader metadata."
+        raise ValueError(explain(did, expected)) from error
     return text
 
 
@@ -61,9 +57,8 @@ def _exporter(config_path: Path) -> "NotebookExporter":
     from traitlets.config import PyFileConfigLoader
 
     if not config_path.is_file():
-        raise ValueError(
-            explain(f"{config_path} does not exist.", "the course's nbgrader settings, which hold the stub's text.")
-        )
+        expected = "the course's nbgrader settings, which hold the stub's text."
+        raise ValueError(explain(f"{config_path} does not exist.", expected))
     config = PyFileConfigLoader(config_path.name, path=str(config_path.parent)).load_config()
     converter = GenerateAssignment(coursedir=None, config=config)
     exporter = converter.exporter_class(parent=converter, config=converter.config)

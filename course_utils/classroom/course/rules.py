@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from course_utils.authoring.lint import exercises_of
+from course_utils.authoring.lint import solution_regions, unique_ids
 from course_utils.authoring.problems import Notebook, Problem
-from course_utils.authoring.rules import solution_regions, unique_ids
 from course_utils.catalogue import LESSONS
 from course_utils.classroom.course.source import called_on_lesson, lessons_made
 
@@ -24,7 +23,7 @@ def checks(page: Notebook) -> Iterator[Problem]:
             continue
         match called_on_lesson(cell.source):
             case variable, name, _ if variable in lessons:
-                known = exercises_of(lessons[variable]) or {}
+                known = next((info.exercises for info in LESSONS if info.name == lessons[variable]), {})
                 if name not in known:
                     named = ", ".join(known) or "none; lessons are " + ", ".join(info.name for info in LESSONS)
                     what = f"The lesson {lessons[variable]} has no exercise {name}; it has {named}."
