@@ -9,12 +9,9 @@ fills the gradebook. So a teacher's release is, byte for byte, the notebook that
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from nbformat import NotebookNode
-
-if TYPE_CHECKING:
-    from nbconvert.exporters import NotebookExporter
 
 from course_utils.authoring.derive import catalogue, derived, entries, readme, sittings, with_minutes
 from course_utils.authoring.files import Course, dumps, normalised, read, topic_of
@@ -50,7 +47,7 @@ def learner_text(solution: NotebookNode, config: Path) -> str:
     return text
 
 
-def _exporter(config_path: Path) -> "NotebookExporter":
+def _exporter(config_path: Path) -> Any:
     # Imported here: nbgrader brings its database layer, most of a second, and linting or running needs none of it.
     from nbgrader.converters import GenerateAssignment
     from nbgrader.preprocessors import SaveCells
@@ -69,9 +66,7 @@ def _exporter(config_path: Path) -> "NotebookExporter":
 
 
 def build(course: Course, names: Sequence[str] = ()) -> list[Path]:
-    """Makes everything anew that is made (see ``made``) and returns the files that changed.
-
-    All is made before the first file is written, so that a solution nbgrader refuses leaves all files as they were.
+    """Makes everything anew that is made (see ``made``) and returns the files that changed; where it raises, none did.
 
     Raises:
         ValueError: as ``derived`` and ``learner_text``, with the notebook's name before it.

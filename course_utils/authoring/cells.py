@@ -4,6 +4,7 @@ cell learners do not get (``solution_lines``).
     write(notebook([markdown("# 03 detach", "title"), setup("detach"), ...]), path)
 """
 
+import re
 from collections.abc import Iterable
 
 import nbformat
@@ -20,15 +21,10 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 def solution_lines(cell: NotebookNode) -> list[str]:
     """The lines between the markers; all of a model answer, which has none."""
-    lines = cell.source.splitlines()
     if cell.cell_type == "markdown":
-        return lines if cell.metadata.get("nbgrader", {}).get("solution") else []
-    found, inside = [], False
-    for line in lines:
-        inside = (inside or line.strip() == BEGIN) and line.strip() != END
-        if inside and line.strip() != BEGIN:
-            found.append(line)
-    return found
+        return cell.source.splitlines() if cell.metadata.get("nbgrader", {}).get("solution") else []
+    regions = re.findall(rf"^ *{BEGIN} *\n(.*?)^ *{END} *$", cell.source, re.DOTALL | re.MULTILINE)
+    return "".join(regions).splitlines()
 
 
 def markdown(source: str, id: str) -> NotebookNode:

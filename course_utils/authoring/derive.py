@@ -28,8 +28,7 @@ _STEP = 5  # what a lesson says is a multiple of it
 _NO_WORDS = re.compile(r"\]\([^)]*\)|<[^>]*>")
 _HEADED = re.compile(r"^#+ .*?(\d+) minutes?\b", re.MULTILINE)
 _BREAK = re.compile(r"^(\*Your (?:second|third|fourth) sitting begins here; it takes )\d+(?= minutes\.)", re.MULTILINE)
-_SEVERAL = re.compile(r"(?:two|three|four)\s+sittings,\s+of\s+[\d,\s]+?and\s+\d+\s+minutes")
-_ONE = re.compile(r"\b\d+(?=\s+minutes\b)")
+_OPENING = re.compile(r"\b(?:\w+\s+sittings,\s+of\s+[\d,\s]+?and\s+)?\d+\s+minutes\b")
 _COUNTS = ("no", "one", "two", "three", "four")
 
 
@@ -49,11 +48,12 @@ def entries(folder: Path) -> dict[str, Entry]:
     Raises:
         ValueError: a text file has no number, points or minutes, or is no TOML.
     """
-    found = [(path, read_toml(path)) for path in text_files(folder)]
-    return {
-        path.stem: Entry(path.stem, values["points"], heading(path, values), values.get("answer", "").strip("\n"))
-        for path, values in found
-    }
+    found = {}
+    for path in text_files(folder):
+        values = read_toml(path)
+        answer = values.get("answer", "").strip("\n")
+        found[path.stem] = Entry(path.stem, values["points"], heading(path, values), answer)
+    return found
 
 
 def derived(solution: NotebookNode, topic: str, exercises: Mapping[str, Entry]) -> NotebookNode:
@@ -165,13 +165,10 @@ def said(minutes: tuple[int, ...]) -> str:
 
 def with_minutes(notebook: NotebookNode, minutes: tuple[int, ...]) -> NotebookNode:
     """The same notebook; its opening and the cells at which later sittings begin say these minutes."""
-    opening, *others = [cell for cell in notebook.cells if cell.cell_type == "markdown"] or [None]
-    if opening is not None and len(minutes) == 1:
-        opening.source = _ONE.sub(str(minutes[0]), opening.source, count=1)
-    elif opening is not None:
-        opening.source = _SEVERAL.sub(said(minutes), opening.source)
-    later = iter(minutes[1:])
-    for cell in others:
+    texts, later = [cell for cell in notebook.cells if cell.cell_type == "markdown"], iter(minutes[1:])
+    for cell in texts[:1]:
+        cell.source = _OPENING.sub(said(minutes), cell.source, count=1)
+    for cell in texts[1:]:
         cell.source = _BREAK.sub(lambda found: f"{found[1]}{next(later)}", cell.source)
     return notebook
 
@@ -187,12 +184,7 @@ def catalogue(source: str, lessons: Mapping[str, LessonInfo]) -> str:
 
 
 def readme(text: str, lessons: Iterable[tuple[LessonInfo, int]]) -> str:
-    """README with its table of lessons.
-
-    Args:
-        text: what it says now.
-        lessons: all of them in order, each with how many exercises it has.
-    """
+    """README with its table of lessons: all of them in order, each with how many exercises it has."""
     rows = [
         f"| {lesson.number:02d} | [{lesson.title}](notebooks/{lesson.notebook}.ipynb) | {lesson.question} | "
         f"{' + '.join(map(str, lesson.minutes))} | {exercises} | {lesson.points} |\n"

@@ -47,8 +47,7 @@ def executed(notebook: NotebookNode, folder: Path, cell_seconds: float = CELL_SE
         cell_seconds: the limit for each cell.
 
     Raises:
-        ValueError: a cell raised (and is not tagged ``raises-exception``), wrote to stderr, took too long, or its
-            kernel died.
+        ValueError: a cell raised and may not (``raises-exception``), wrote to stderr or took too long; a dead kernel.
     """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKernelError
@@ -80,11 +79,7 @@ def executed(notebook: NotebookNode, folder: Path, cell_seconds: float = CELL_SE
 
 
 def run(path: Path, cell_seconds: float = CELL_SECONDS) -> bool:
-    """Runs a solution notebook in place; the file stays as it was unless every cell ran. Returns whether it changed.
-
-    Raises:
-        ValueError: as ``executed``.
-    """
+    """Runs a solution notebook in place, or leaves it where ``executed`` raises. Returns whether it changed."""
     before = path.read_bytes()
     write(executed(read(path), path.parent, cell_seconds), path)
     return path.read_bytes() != before

@@ -77,11 +77,7 @@ class Course:
         return [path for stem, path in found.items() if stem in wanted]
 
     def further_paths(self, names: Sequence[str] = ()) -> list[Path]:
-        """The notebooks that go on from lessons, in order; with ``names``, only theirs.
-
-        Raises:
-            ValueError: as ``solution_paths``.
-        """
+        """The notebooks that go on from lessons, in order; with ``names``, only theirs, as ``solution_paths``."""
         wanted = {path.name for path in self.solution_paths(names)}
         return [path for path in sorted(self.further.glob("*.ipynb")) if not names or path.name in wanted]
 
@@ -124,8 +120,7 @@ def normalised(notebook: NotebookNode) -> NotebookNode:
     tags, nbgrader's fields and the outputs stay.
     """
     result = copy.deepcopy(notebook)
-    result.nbformat, result.nbformat_minor = 4, 5
-    result.metadata = nbformat.from_dict(NOTEBOOK_METADATA)
+    result.nbformat, result.nbformat_minor, result.metadata = 4, 5, nbformat.from_dict(NOTEBOOK_METADATA)
     count = 0
     for cell in result.cells:
         cell.metadata = NotebookNode({key: cell.metadata[key] for key in CELL_METADATA if cell.metadata.get(key)})

@@ -5,7 +5,6 @@ A rule is a function that yields the cells that break it, each with what is wron
 """
 
 import ast
-import html
 import json
 import re
 from collections import Counter
@@ -142,16 +141,14 @@ def short(notebook: Notebook) -> Iterator[Problem]:
 def figures(notebook: Notebook) -> Iterator[Problem]:
     """Every figure has an alternative text for readers who do not see it."""
     for cell in notebook.code:
-        if any("image/png" in output.get("data", {}) and not alternative_text(output) for output in cell.outputs):
+        if any("image/png" in output.get("data", {}) and not _has_text(output) for output in cell.outputs):
             what = "A figure has no alternative text, so a screen reader can only say that there is one."
             yield notebook.problem("alternative-text", what, "draw it with course_utils.draw, which writes one.", cell)
 
 
-def alternative_text(output: NotebookNode) -> str:
-    """The alternative text stored with a figure, in its metadata or in the ``<img>`` of its HTML; "" for none."""
-    stored = output.get("metadata", {}).get("image/png", {}).get("alt", "")
-    image = re.search(r"<img\b[^>]*\balt=([\"'])(.*?)\1", output.data.get("text/html", ""), re.DOTALL)
-    return (stored or (html.unescape(image[2]) if image else "")).strip()
+def _has_text(figure: NotebookNode) -> bool:
+    stored = figure.get("metadata", {}).get("image/png", {}).get("alt", "")
+    return bool(stored.strip() or re.search(r"<img\b[^>]*\balt=[\"']\s*[^\s\"']", figure.data.get("text/html", "")))
 
 
 def links(notebook: Notebook) -> Iterator[Problem]:

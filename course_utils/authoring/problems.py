@@ -4,6 +4,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from textwrap import shorten
 from typing import NamedTuple
 
 from nbformat import NotebookNode
@@ -33,8 +34,7 @@ class Cell:
 
     @property
     def first_line(self) -> str:
-        line = next((line for line in self.source.splitlines() if line.strip()), "")
-        return line if len(line) <= 80 else line[:77] + "..."
+        return shorten(next(iter(self.source.strip().splitlines()), ""), 80)
 
     @property
     def plain_code(self) -> str:

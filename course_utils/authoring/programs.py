@@ -39,7 +39,10 @@ def printed(programs: Sequence[str], whole: bool = False) -> list[str]:
 
 
 def _run(program: str, whole: bool) -> str:
-    line = _whole if whole else _line
+    def line(kind: type, message: object) -> str:
+        text = _NOT_THE_PROGRAM_S.sub("", without_addresses(str(message))) if whole else sentences(message)[0]
+        return f"{kind.__name__}: {text}".rstrip()
+
     output = io.StringIO()
     with redirect_stdout(output), warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -49,14 +52,6 @@ def _run(program: str, whole: bool) -> str:
         except Exception as error:
             print(line(type(error), error))
     return "\n".join(line.rstrip() for line in output.getvalue().strip("\n").splitlines())
-
-
-def _line(kind: type, message: object) -> str:
-    return f"{kind.__name__}: {sentences(message)[0]}"
-
-
-def _whole(kind: type, message: object) -> str:
-    return f"{kind.__name__}: {_NOT_THE_PROGRAM_S.sub('', without_addresses(str(message)))}".rstrip()
 
 
 def store(path: Path, whole: bool = False) -> bool:
