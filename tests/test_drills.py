@@ -15,7 +15,7 @@ from course_utils import Lesson, progress
 from course_utils.catalogue import COURSE, LESSONS
 from course_utils.drills import LEVELS, TOPICS, Drill, drill
 from course_utils.drills.drill import topic_of
-from course_utils.drills.engine import apart, written
+from course_utils.drills.moves import apart, written
 from course_utils.progress.history import Showing, record
 
 SEEDS = range(20)

@@ -6,20 +6,21 @@ practice.check({"a": True, "b": ...})   # says for each wrong answer which line 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import operator
 import random
 import secrets
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from course_utils.base.document import Block, Shown
+from course_utils.base.document import Block, Shown, Sign, card, code, item, items, line, notes, paragraph, rows, typed
 from course_utils.base.errors import explain
+from course_utils.base.markup import GREEN, GREY, ORANGE, clean
 from course_utils.base.text import describe
-from course_utils.drills.card import DrillScore, drill_card, judged
-from course_utils.drills.engine import Question, apart, written
-from course_utils.drills.moves import Answer, Topic
+from course_utils.drills.moves import Answer, Question, Topic, apart, written
 from course_utils.drills.review import pull_request
 from course_utils.progress.history import record_drill, told
 
@@ -27,6 +28,8 @@ LEVELS = (1, 2, 3)
 TOPICS = ("flags", "leaves", "modes", "edits", "gates", "hooks", "functions", "scale", "in_dims")
 REVIEW = "review"
 _FRESH_SEEDS = 1_000_000
+_WRONG, _UNREADABLE = Sign("✗", "not what happens", ORANGE), Sign("✗", "no answer to the question", ORANGE)
+_RIGHT, _OPEN = Sign("✓", "right", GREEN), Sign("-", "no answer yet", GREY)
 
 
 def drill(topic: str | None = None, seed: int | str | None = None, level: int = 1) -> Drill:
@@ -78,8 +81,8 @@ def topic_of(name: str) -> Topic:
 
 def _due() -> tuple[str, str]:
     """The topic of a misconception that is open, else of the one that was cleared up longest ago, else any; and why."""
-    by_lesson = {lesson: name for name in TOPICS for lesson in topic_of(name).lessons}
-    rows = [(by_lesson[lesson], row) for row in told() if (lesson := row.home.partition("/")[0]) in by_lesson]
+    topics = {lesson: name for name in TOPICS for lesson in topic_of(name).lessons}
+    rows = [(topics[lesson], row) for row in told() if (lesson := row.home.partition("/")[0]) in topics]
     if still_open := [(topic, row) for topic, row in rows if row.cleared_at is None]:
         topic, row = secrets.choice(still_open)
         return topic, f"“{row.name}” is still open in `{row.exercise}`."
@@ -104,8 +107,7 @@ class Drill(Shown):
     """A program to read and what is asked about it.
 
     Attributes:
-        topic: what it is about.
-        level: how hard it is, 1 to 3.
+        topic, level: what it is about, and how hard it is, 1 to 3.
         seed: gives the same drill again.
         lines: the program.
         questions: what is asked of it, with the answers and their reasons.
@@ -142,11 +144,139 @@ class Drill(Shown):
         Returns:
             The score, one point for each key, as a card. ``progress()`` counts the first answer to each key.
         """
-        found, notes = judged(self.questions, self.lines, answers)
-        held = {one.key: one.is_right for one in found if one.is_right is not None and one.key in self.choices}
+        if not isinstance(answers, Mapping):
+            if repr(answers) in ("None", "Ellipsis", "{Ellipsis}"):
+                return DrillScore(self)
+            expected = ("expected", f"a dict with the keys {', '.join(self.choices)}")
+            return DrillScore(
+                self, (Judged("your answer", False, "", (("you said", describe(answers, 40)), expected)),)
+            )
+        found = tuple(self._judged(question, answers.get(question.key, ...)) for question in self.questions)
+        if all(one.is_right is None for one in found):
+            return DrillScore(self)
+        extra = [describe(key, 30) for key in answers if key not in self.choices][:6]
+        ignored = f"Ignored, since the drill does not ask for it: {', '.join(extra)}." if extra else ""
+        held = {one.key: one.is_right for one in found if one.is_right is not None}
         not_stored = record_drill(self.topic, self.level, self.seed, held)
-        notes += (not_stored,) if not_stored else ()
-        return DrillScore(self.topic, self.level, self.seed, len(self.questions), found, notes)
+        return DrillScore(self, found, tuple(note for note in (ignored, not_stored) if note))
+
+    def _judged(self, question: Question, given: Any) -> Judged:
+        value, said = _choice(given, question.choices), ("you said", describe(given, 40))
+        if value in (..., question.answer):
+            return Judged(question.key, value is not ... or None)
+        if value is None:
+            values = ", ".join(map(repr, question.choices))
+            expected = "True or False" if True in question.choices else f"one of {values}"
+            return Judged(question.key, False, "", (said, ("expected", expected)))
+        decides = f"line {question.line}", self.lines[question.line - 1].strip()
+        explanation = f"Line {question.line} decides. {question.explanation}"
+        return Judged(question.key, False, explanation, (said, ("PyTorch", describe(question.answer)), decides))
 
     def card(self) -> Block:
-        return drill_card(self)
+        """The program, what is asked, and the cell to answer with."""
+        numbered = "\n".join(f"{number:2}  {line}" for number, line in enumerate(self.lines, 1))
+        kinds: dict[str, list[str]] = {}
+        for question in self.questions:
+            values = " or ".join(map(repr, question.choices)).replace(" or ", ", ", len(question.choices) - 2)
+            kinds.setdefault(f"{question.asks} {values}", []).append(f"`{question.key}`")
+        # It names the seed, so that it is the same drill tomorrow; keys may hold spaces, which are no place to break.
+        keys = " ".join(f'"{question.key}": ...,'.replace(" ", "\0") for question in self.questions)
+        lines = textwrap.wrap(keys, 56, break_long_words=False, break_on_hyphens=False)
+        inner = "\n".join(f"    {line}" for line in lines).replace("\0", " ")
+        blocks = [
+            *[paragraph(self.because)] * bool(self.because),
+            paragraph(f"{self.task} Read the program, do not run it: the check does that."),
+            typed(numbered),
+            *(paragraph(f"{', '.join(keys)}: {asks}") for asks, keys in kinds.items()),
+            paragraph("Answer in a cell of its own:"),
+            code(f"{self.call(self.level, self.seed)}.check({{\n{inner}\n}})"),
+        ]
+        return card(self.title, blocks, is_section=True)
+
+    @property
+    def title(self) -> str:
+        """The first words of its card and of its score's."""
+        return f"{self.topic} drill, level {self.level}, seed {clean(self.seed, 40)}"
+
+    def call(self, level: int, seed: int | str | None = None) -> str:
+        """The call that makes a drill on this topic."""
+        return (
+            f'drill("{self.topic}"' + f", seed={seed!r}" * (seed is not None) + f", level={level}" * (level > 1) + ")"
+        )
+
+
+class Judged(NamedTuple):
+    """What became of one key: whether it is right (None where there is no answer yet), the explanation of a wrong one
+    (empty where it is no answer to the question), and what else a card shows, as pairs of a label and a text."""
+
+    key: str
+    is_right: bool | None
+    explanation: str = ""
+    details: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class DrillScore(Shown):
+    """What a drill's check found, as a card; ``float(score)`` is how many answers are right.
+
+    Attributes:
+        drill: what was answered.
+        answers: what became of each key; empty where nothing was answered.
+        notes: remarks of one line each.
+    """
+
+    drill: Drill
+    answers: tuple[Judged, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __float__(self) -> float:
+        return float(sum(one.is_right is True for one in self.answers))
+
+    @property
+    def possible(self) -> int:
+        """How many keys there are."""
+        return len(self.drill.questions)
+
+    @property
+    def status(self) -> str:
+        """``"passed"`` where all is right, ``"partial"``, or ``"not attempted"``."""
+        if not self.answers:
+            return "not attempted"
+        return "passed" if float(self) == self.possible else "partial"
+
+    def card(self) -> Block:
+        """First what is wrong, each with the line that decides it."""
+        wrong = [
+            item(_WRONG if one.explanation else _UNREADABLE, f"`{one.key}`",
+                 [*[paragraph(one.explanation)] * bool(one.explanation), rows(one.details)])
+            for one in self.answers if one.is_right is False
+        ]  # fmt: skip
+        keys = {
+            is_right: [f"`{one.key}`" for one in self.answers if one.is_right is is_right] for is_right in (True, None)
+        }
+        others = [line(sign, ", ".join(keys[it])) for sign, it in ((_RIGHT, True), (_OPEN, None)) if keys[it]]
+        blocks = [items(wrong, "", others)] * bool(self.answers) + [notes(self.notes)] * bool(self.notes)
+        verdict = f"{float(self):.0f} of {self.possible} right." if self.answers else "not attempted yet."
+        colour = {"passed": GREEN, "not attempted": GREY}.get(self.status, ORANGE)
+        blocks.append(paragraph(self._next_step(), "Next"))
+        return card(f"{self.drill.title}: {verdict}", blocks, colour, is_section=True)
+
+    def _next_step(self) -> str:
+        if self.status == "not attempted":
+            return "Put your answers in place of the `...`, and run the cell again."
+        level, another = self.drill.level, f"`{self.drill.call(self.drill.level)}` draws another program"
+        if self.status != "passed":
+            return f"answer again, or go on: {another}."
+        return f"{another}" + (f", `{self.drill.call(level + 1)}` a harder one." if level < 3 else ".")
+
+
+def _choice(given: Any, choices: tuple[Answer, ...]) -> Any:
+    """The choice that an answer stands for; ``...`` for none yet, None for what is no answer to the question."""
+    names: dict[str, Answer] = {str(choice).casefold(): choice for choice in choices}
+    if True in choices:
+        names |= {"1": True, "0": False}
+    with contextlib.suppress(AttributeError, TypeError, RuntimeError, ValueError):
+        given = given.item()  # of NumPy and torch
+    is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
+    text = format(given, "g") if is_number else str(given).strip().casefold()
+    return names.get(text, ... if given is None or given is ... else None)

@@ -14,7 +14,7 @@ from course_utils.catalogue import LESSONS
 from course_utils.checks import draws
 from course_utils.checks.compare import Compared, edited
 from course_utils.checks.judge import judge
-from course_utils.drills.engine import LINE_LENGTH, Question
+from course_utils.drills.moves import LINE_LENGTH, Question
 from course_utils.progress.history import attempts, told
 
 _LINES = {1: 3, 2: 5, 3: 99}  # how many to choose from, by level
