@@ -10,17 +10,16 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from course_utils.drills.moves import Ask, Move, Topic, execute, tensors
 from course_utils.memory.loops import collector_off
 
-_TWICE = "-> {new} = {last} * {last}"
+_TWICE, _FLAGGED = "-> {new} = {last} * {last}", "{B} -> {B}.clone().requires_grad_()"
 _LEAF = "The graph ends in a node that will fill `.grad` of `{new}`, and that node holds the tensor itself"
 _PRODUCT = "`*` needs `{B}` for the gradient of `{last}`, and `{last}` for that of `{B}`, which does not require grad"
+_KEEPS = "`{keeps}` needs its result `{new}` in backward, and not its input `{last}`"
 _STEPS = [
     Move("{new} = {last}.{saves}()", "{last}.{saves}() -> {last} + 1", "`{saves}` needs its input", weight=3),
     Move("{new} = {last} ** {2..4}", "** {2..4} -> + 1", "`**` needs its input"),
-    Move("{new} = {last}.{keeps}()", ("{last}.{keeps}() -> {last} + 1", _TWICE), "`{keeps}` needs its "
-         "result `{new}` in backward, and not its input `{last}`", weight=3),
+    Move("{new} = {last}.{keeps}()", ("{last}.{keeps}() -> {last} + 1", _TWICE), _KEEPS, weight=3),
     Move("{new} = {last} {*|+|-|/} {2..9}", _TWICE, "`{*|+|-|/}` with a number needs no values", weight=2.5),
-]  # fmt: skip
-_FLAGGED = "{B} -> {B}.clone().requires_grad_()"
+]
 _COMBINE = [
     Move("{new} = {B} * {last}", ("{last} -> {last}.detach()", _FLAGGED), _PRODUCT, weight=2),
     Move("{new} = {last} {+|-} {B}", ("{+|-} -> *", f"{{+|-}} {_FLAGGED.replace('> ', '> * ')}"), "`{+|-}` needs none"),
@@ -52,6 +51,7 @@ _LASTING = [
     Move(_CLASS % "ctx.kept = {kept}", ("ctx.kept = {kept} -> pass", "{kept} -> value, factor"), _STAYS, 3, 1.5),
     Move(_CLASS % (_IF + _SAVE), ("if -> if not", f"{_IF}{_SAVE} -> {_ALL}"), _WHERE, 3),
 ]
+_BACKWARD = Move("{total}.backward()", "-> pass", "Backward frees what was saved for it", 3)
 
 
 def _read(lines: Sequence[str]) -> dict[str, bool]:
@@ -59,9 +59,7 @@ def _read(lines: Sequence[str]) -> dict[str, bool]:
     with collector_off():  # what it finds, and when, depends on what else the process has done
         names = execute(lines)
         others = list(tensors(names))[:-1]
-        held = {name: StorageWeakRef(names[name].untyped_storage()) for name in others}
-        for name in others:
-            del names[name]
+        held = {name: StorageWeakRef(names.pop(name).untyped_storage()) for name in others}
         return {name: not weak.expired() for name, weak in held.items()}
 
 
@@ -77,8 +75,7 @@ TOPIC = Topic(
         "leaf": [Move("{new} = torch.{full}, requires_grad=True)", ", requires_grad=True -> ", _LEAF, usual=True)],
         "plain": [Move("{B} = torch.{full})")], "step": _STEPS, "combine": _COMBINE,
         "reduce": [Move("{new} = {last}.{sum|mean}()", "{last} -> ({last} * {last})", "`{sum|mean}` needs no values")],
-        "class": _CLASSES, "lasting": _LASTING,
-        "end": [Move("{total}.backward()", "-> pass", "Backward frees what was saved for it", 3)],
+        "class": _CLASSES, "lasting": _LASTING, "end": [_BACKWARD],
     },
     plans={
         1: ["leaf step step step step step reduce", "leaf plain step combine step step step reduce"],

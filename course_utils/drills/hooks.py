@@ -14,36 +14,35 @@ _NET = _MODULES % "inner" + "\nnet = nn.Sequential({F}, {G})\n{X} = torch.tensor
 _RUN, _METHOD = "result = net({X})", "Hooks run when a module is called, and `forward` is a method that knows of none"
 _LATE = "The hook is registered when the net has run, and a hook sees only what comes later"
 _INSTEAD = "What this hook returns takes the place of what it sees, for all that comes after it"
-_COMES = "The hook sees the gradient of the result with respect to `{%s}`, as it comes there"
+_RETURNS = "`torch.autograd.grad` returns the gradient of `{X}`, goes no further, and fills no `.grad`"
 
 
-def _look(text: str, words: str, level: int = 1) -> Move:
+def _look(where: str, sees: str, words: str, level: int = 1) -> Move:
     """A hook that notes something; without it, it is removed at once."""
+    text = f"{where}: seen.update({{new}}={sees}))"
     return Move(text, f"-> {text}.remove()", words, level, usual=True)
 
 
 def _forward(part: str) -> list[Move]:
-    one = f"{{{part}}}"
     return [
-        _look(f"{one}.register_forward_hook(lambda _, args, out: seen.update({{new}}=out))",
-              f"The hook runs when `{one}` has been called, and sees its result"),
-        _look(f"{one}.register_forward_pre_hook(lambda _, args: seen.update({{new}}=args[0]))",
-              f"The pre-hook runs before `{one}`, and sees its input"),
+        _look(f"{part}.register_forward_hook(lambda _, args, out", "out",
+              f"The hook runs when `{part}` has been called, and sees its result"),
+        _look(f"{part}.register_forward_pre_hook(lambda _, args", "args[0]",
+              f"The pre-hook runs before `{part}`, and sees its input"),
     ]  # fmt: skip
 
 
-_LOOKS = _forward("part")
-_PRE = "{%s}.register_full_backward_pre_hook(lambda _, grads: seen.update({new}=grads[0]))"
+_LOOKS = _forward("{part}")
 _GRADIENTS = [
-    _look("{tensor}.register_hook(lambda grad: seen.update({new}=grad))", _COMES % "tensor", 3),
-    _look("{X}.register_post_accumulate_grad_hook(lambda leaf: seen.update({new}=leaf.grad))",
+    _look("{tensor}.register_hook(lambda grad", "grad",
+          "The hook sees the gradient of the result with respect to `{tensor}`, as it comes there", 3),
+    _look("{X}.register_post_accumulate_grad_hook(lambda leaf", "leaf.grad",
           "The hook runs when `.grad` of `{X}` has been filled, after all other hooks of `{X}`", 3),
 ]  # fmt: skip
 _RUNS = [
     Move(_RUN),
-    Move("result = net.forward({X})", ".forward -> ", _METHOD),
-    Move("result = {G}({F}.forward({X}))", f"-> {_RUN}", _METHOD, weight=1.5),
-    Move("result = {G}({F}({X}))", f"-> {_RUN}", "This line calls `{F}` and `{G}`, and not `net`", weight=1.5),
+    Move("result = net.forward({X})", ".forward -> ", _METHOD, weight=1.5),
+    Move("result = {G}({F}({X}))", f"-> {_RUN}", "This line calls `{F}` and `{G}`, and not `net`", weight=2),
 ]
 _CHANGES = [
     Move("{side}.register_forward_pre_hook(lambda _, args: args[0] * {3|5|10})", "-> pass", _INSTEAD, 2),
@@ -54,7 +53,6 @@ _EDITED = Move(
 )
 _TURN = Move("{tensor}.register_hook(lambda grad: grad * {-1|3|5|10})", "-> pass", _INSTEAD, 3)
 _BACKWARD = "({2..7} * {Y}).backward()"
-_RETURNS = "`torch.autograd.grad` returns the gradient of `{%s}`, goes no further, and fills no `.grad`"
 
 
 def _read(lines: Sequence[str]) -> dict[str, str]:
@@ -73,18 +71,14 @@ TOPIC = Topic(
         "kept": [Move(f"{{T}} = {look.text}") for look in _LOOKS],
         "remove": [Move("{T}.remove()", "-> pass", "`remove()` takes the hook away before the net runs")],
         "pass": [Move("net({X})", weight=2), Move("with torch.no_grad():\n    net({X})")],
-        "modules": [Move(_MODULES % "smooth")],
-        "module": [*_forward("side"), *(_look(_PRE % part, _COMES % result, 3) for part, result in ("FH", "GY"))],
+        "modules": [Move(_MODULES % "smooth")], "module": _forward("{side}"), "grad": _GRADIENTS, "turn": [_TURN],
         "forward": [Move("{X} = torch.tensor([{number}], requires_grad=True)\n{H} = {F}({X})\n{Y} = {G}({H})")],
-        "grad": _GRADIENTS, "turn": [_TURN],
-        "end": [Move(_BACKWARD), *(Move(f"torch.autograd.grad({{2..7}} * {{Y}}, {{{name}}})", f"-> {_BACKWARD}",
-                                        _RETURNS % name) for name in "XH")],
+        "end": [Move(_BACKWARD), Move("torch.autograd.grad({2..7} * {Y}, {X})", f"-> {_BACKWARD}", _RETURNS, weight=2)],
     },
     plans={
         1: ["net look look look run", "net kept look remove look run", "net look look late"],
         2: ["net change look look look pass", "net look change look look pass", "edited look look look pass"],
-        3: ["modules module forward turn grad grad end", "modules forward turn grad grad end",
-            "modules module forward grad turn grad end"],
+        3: ["modules module forward turn grad grad end", "modules forward turn grad grad end"],
     },
     read=_read,
     texts={

@@ -4,7 +4,6 @@ All sizes of a program are equal, so that shapes give nothing away and what is w
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -14,43 +13,36 @@ Dims = tuple[int | None, ...]
 _ROWS: list[Dims] = [(0, 0), (0, None), (None, 0)]
 _COLUMNS: list[Dims] = [(0, 1), (1, 0), (1, 1), (1, None), (None, 1)]
 _LEAVES: list[Dims] = [(0, None, 0), (0, None, None), (None, 0, 0), (0, 0, None), (None, 0, None), (0, 0, 0)]
-_KEYS = {  # by level, what is tried
-    1: [*map(str, _ROWS), "0"],
-    2: [*map(str, _ROWS + _COLUMNS), "0", "1", "(-1, 0)", "(0, -1)", "(-1, None)", "(None, -1)"],
-    3: [*(f"({{'w': {w}, 'b': {b}}}, {x})" for w, b, x in _LEAVES), "({'w': None, 'b': None}, 0)", "0", "(0, None)"],
+_KEYS = {  # by what takes one row, one column, or a dict: what is tried
+    "[t]": [*map(str, _ROWS), "0"],
+    "[:, t]": [*map(str, _ROWS + _COLUMNS), "0", "1", "(-1, 0)", "(0, -1)", "(-1, None)", "(None, -1)"],
+    "{": [*(f"({{'w': {w}, 'b': {b}}}, {x})" for w, b, x in _LEAVES), "({'w': None, 'b': None}, 0)", "0", "(0, None)"],
 }
 _TAKES = {0: ("{}[t]", "one row of `{}`"), 1: ("{}[:, t]", "one column of `{}`"), None: ("{}", "the whole of `{}`")}
 
 
 def _loops(call: str, names: str, chosen: Sequence[Dims], every: Sequence[Dims], level: int) -> list[Move]:
     """Loops that take of each name what dims say, held against those of all others."""
-
-    def text(dims: Dims) -> str:
-        taken = (_TAKES[dim][0].format(name) for name, dim in zip(names, dims, strict=True))
-        return f"loop = torch.stack([{{NAME}}({call.format(*taken)}) for t in range({{N}})])"
-
-    def words(dims: Dims) -> str:
+    texts, words = {}, {}
+    for dims in every:
+        taken = [_TAKES[dim][0].format(name) for name, dim in zip(names, dims, strict=True)]
         said = [_TAKES[dim][1].format(name) for name, dim in zip(names, dims, strict=True)]
-        return f"The loop takes {', '.join(said[:-1])} and {said[-1]} at a time"
-
-    return [Move(text(dims), [f"-> {text(other)}" for other in every], words(dims), level) for dims in chosen]
+        texts[dims] = f"loop = torch.stack([{{NAME}}({call.format(*taken)}) for t in range({{N}})])"
+        words[dims] = f"The loop takes {', '.join(said[:-1])} and {said[-1]} at a time"
+    return [Move(texts[dims], [f"-> {text}" for text in texts.values()], words[dims], level) for dims in chosen]
 
 
 def _read(lines: Sequence[str]) -> dict[str, bool]:
     """Which dims give what the loop gives. One that cannot be run does not."""
-    level = 3 if "{" in lines[-1] else 2 if "[:, " in "".join(lines) else 1
     *head, once = lines
-    names = execute(head)
-    return {key: _is_loop(once.replace("IN_DIMS", key), names) for key in _KEYS[level]}
-
-
-def _is_loop(line: str, names: dict[str, Any]) -> bool:
-    try:
-        exec(line, names)
-    except (RuntimeError, ValueError, IndexError, TypeError):
-        return False
-    once, loop = names["once"], names["loop"]
-    return once.shape == loop.shape and torch.allclose(once, loop, rtol=1e-3, atol=1e-5)
+    names, found = execute(head), {}
+    for key in next(_KEYS[mark] for mark in reversed(_KEYS) if mark in "".join(lines)):
+        try:
+            made, loop = execute([once.replace("IN_DIMS", key)], names)["once"], names["loop"]
+            found[key] = made.shape == loop.shape and torch.allclose(made, loop, rtol=1e-3, atol=1e-5)
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            found[key] = False
+    return found
 
 
 _TENSOR = "torch.{randn|rand}({N}, {N})"
@@ -71,10 +63,8 @@ TOPIC = Topic(
     plans={1: ["two rows end"], 2: ["two columns end"], 3: ["leaves each end-leaves"]},
     read=_read,
     texts={
-        "body": ("p @ q / {2..9}", "p @ q + {2..9}", "p * q + {2..9}", "p + q.sum() / {2..9}", "(p - q) / {2..9}",
-                 "p.sum() - {2..9} * q", "{2..9} * p / (1 + q ** 2)"),
-        "leafy": ('q * p["w"] + {2..9} * p["b"]', 'q / {2..9} - p["w"] * p["b"]', '(q + {2..9} * p["w"]) * p["b"]',
-                  'q + {2..9} * p["w"] - p["b"]'),
+        "body": ("p @ q / {2..9}", "p @ q + {2..9}", "p * q + {2..9}", "(p - q) / {2..9}", "p.sum() - {2..9} * q"),
+        "leafy": ('q * p["w"] + {2..9} * p["b"]', 'q / {2..9} - p["w"] * p["b"]', '(q + {2..9} * p["w"]) * p["b"]'),
         "NAME": ("mix", "score", "blend", "join", "step", "apply"), "N": [*map(str, range(3, 16))],
     },
 )  # fmt: skip

@@ -13,6 +13,7 @@ _UNTIL = "`{off}` switches grad mode off until its block ends, and no longer"
 _STAYS = "As a statement `set_grad_enabled` holds from its line on, to the end of the block that it stands in"
 _CALLED = "What counts is the mode when `{g}` is called, not the mode when it was written"
 _NOBODY = "`torch.no_grad()` alone on a line makes a context manager that nobody enters: nothing is switched off"
+_EVAL = "`eval()` changes what dropout and batch norm do, and nothing about recording"
 _STRAIGHT = [
     Move("with torch.{off}:\n    {look1}\n{look2}", _BLOCK, _UNTIL, weight=2),
     Move("with torch.{off}:\n    {look}", _BLOCK, _UNTIL),
@@ -22,39 +23,29 @@ _STRAIGHT = [
 ]
 _DECORATED = "@torch.{no_grad|inference_mode}()"
 _CALLS = [
-    Move(f"{_DECORATED}\ndef {{f}}(value):\n    return value {{*|+}} {{2..9}}\n{{new1}} = {{f}}({{up}})\n{{new2}} = "
+    Move(f"{_DECORATED}\ndef {{f}}(value):\n    return value * {{2..9}}\n{{new1}} = {{f}}({{up}})\n{{new2}} = "
          "torch.is_grad_enabled()", (f"{_DECORATED} -> pass", f"{_DECORATED} -> {_OFF}"), "The decorator switches grad "
          "mode off while `{f}` runs, and only then", 2, 2),
     Move("with torch.{off}:\n    {g} = lambda value: value {*|+} {2..9}\n{new} = {g}({up})",
          "{new} -> with torch.no_grad(): {new}", _CALLED, 2, 2),
     Move("{g} = lambda value: value {*|+} {2..9}\nwith torch.{off}:\n    {new} = {g}({up})", _BLOCK[0], _CALLED, 2),
-    Move("layer = nn.Linear({SIZE}, {1..3}).eval()\n{new} = layer({down})", "eval() -> requires_grad_(False)",
-         "`eval()` changes what dropout and batch norm do, and nothing about recording", 2, 1.5),
+    Move("layer = nn.Linear({SIZE}, 2).eval()\n{new} = layer({down})", "eval() -> requires_grad_(False)", _EVAL, 2),
     OTHERS[3],
-    Move("{new} = torch.zeros({SIZE})\nwith torch.no_grad():\n    {new}.{copy_|add_}({up})", "with torch.no_grad(): -> "
-         "if True:", "Under `no_grad()` the edit in the next line changes the values and is not recorded", 2),
 ]  # fmt: skip
-_STREAM = "def stream(value):\n    yield value {*|+} {2..9}\n"
-_INSIDE = _STREAM.replace("    yield", "    with torch.no_grad():\n        yield")
-_NEXT = "batches = stream({up})\n{new1} = next(batches)\n{new2} = torch.is_grad_enabled()"
+_STREAM = "def stream(value):\n    with torch.no_grad():\n        yield value {*|+} {2..9}\nbatches = stream({up})\n"
+_WAITS = "The generator waits at its `yield` inside its block, and grad mode stays off until that block ends"
 _DEEP = [
     Move("with torch.{no}:\n    {look1}\n    with torch.{on}:\n        {look2}\n    {look3}", ("with torch.{no}: -> if "
          "True:", "with torch.{on}: -> if True:"), "The innermost block around a line decides its mode, and behind it "
          "that of the block around holds again", 3, 2),
     Move("with torch.inference_mode():\n    with torch.{on}:\n        {new} = {up} * {2..9}", "with "
          "torch.inference_mode(): -> if True:", "Inference mode records nothing, whatever grad mode says", 3),
-    Move(f"with torch.{{on}}:\n    {_OFF}\n    {{look}}\n{_LOOK}", ("with torch.{on}: -> if True:", f"{_OFF} -> pass"),
-         _STAYS, 3, 1.5),
     *BLOCKS[2:],
-    Move(f"@torch.no_grad()\n{_STREAM}{_NEXT}", ("@torch.no_grad() -> pass", f"-> pass\n{_INSIDE}{_NEXT}"), "The "
-         "decorator switches grad mode off when the generator runs, and back whenever it waits at its `yield`", 3),
-    Move(f"{_INSIDE}{_NEXT}\nbatches.close()\n{_LOOK.replace('new', 'new3')}", ("with torch.no_grad(): -> if True:",
-         "batches.close() -> pass"), "The generator waits at its `yield` inside its block, and grad mode is one for "
-         "the whole thread: it stays off until that block ends", 3),
+    Move(f"{_STREAM}{{new1}} = next(batches)\n{{new2}} = torch.is_grad_enabled()\nbatches.close()\n{{new3}} = "
+         "torch.is_grad_enabled()", ("with torch.no_grad(): -> if True:", "batches.close() -> pass"), _WAITS, 3),
     Move("seen = []\nwith torch.no_grad():\n    worker = Thread(target=lambda: seen.append({up} * 2))\n    "
          "worker.start()\n    worker.join()\n{new} = seen[0]", "lambda: seen.append({up} * 2) -> "
-         "torch.no_grad()(lambda: seen.append({up} * 2))",
-         "Each thread has a grad mode of its own, and a new one starts with grad mode on", 3, 1.5),
+         "torch.no_grad()(lambda: seen.append({up} * 2))", "Each thread has a grad mode of its own, at first on", 3),
 ]  # fmt: skip
 
 
