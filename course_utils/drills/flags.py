@@ -8,6 +8,8 @@ OWN, PLAIN = "{new} = torch.{fill}({SIZE}, requires_grad=True)", "{new} = torch.
 ASKED = "The flag is asked for when the tensor is made, and nothing lowers it later"
 ONE = "An operation is recorded as soon as one operand requires grad, and `{up}` does here"
 NONE = "An operation is recorded only if an operand requires grad, and `{down}` does not"
+VIEW = "A view answers for its base, also where nothing is recorded: `{up}` requires grad, and so the view says it does"
+LATE = "When this line ran, `{down}` did not require grad; raising its flag afterwards changes nothing"
 COMPUTED = [
     Move("{new} = {up}{.exp()|.sin()|.tanh()| * 2| / 3| - 4}", "{up} -> {up}.detach()", ONE, weight=2, usual=True),
     Move("{new} = {up} {*|+|-} {down}", "{up} -> {up}.detach()", ONE, weight=2, usual=True),
@@ -26,21 +28,17 @@ BLOCKS = [
          "with torch.no_grad(): -> if True:", "Nothing that is computed under `no_grad()` is recorded", 3, 1.5),
     Move("with torch.no_grad():\n    with torch.enable_grad():\n        {new} = {up} {*|+} {2..9}",
          "with torch.enable_grad(): -> if True:", "`enable_grad()` switches recording on, also inside `no_grad()`", 3),
-    Move("with torch.no_grad():\n    {new} = {up}[1:]", "[1:] -> [1:].clone()", "A view answers for its base, also "
-         "where nothing is recorded: `{up}` requires grad, and so the view says it does", 3, usual=True),
+    Move("with torch.no_grad():\n    {new} = {up}[1:]", "[1:] -> [1:].clone()", VIEW, 3, usual=True),
 ]  # fmt: skip
 OTHERS = [
     Move("{down}.requires_grad_()", "-> pass", "`requires_grad_()` raises the flag of the tensor itself", 2),
     Move("{own}.requires_grad_(False)", "-> pass", "`requires_grad_(False)` lowers the flag of a leaf", 2),
-    Move("{new} = {down} * {2..9}\n{down}.requires_grad_()", "-> {down}.requires_grad_()\n{new} = {down} * {2..9}",
-         "When this line ran, `{down}` did not require grad; raising its flag afterwards changes nothing", 2),
+    Move("{new} = {down} * 2\n{down}.requires_grad_()", "-> {down}.requires_grad_()\n{new} = {down} * 2", LATE, 2),
     Move("{down}.{copy_|add_}({up})", "-> pass", "Writing `{up}` into `{down}` in place is recorded", 2, 2),
     Move("{new} = nn.Parameter({up}.sin())", "-> {new} = {up}.sin().detach()", "`nn.Parameter(...)` takes the values "
          "alone: it makes a new leaf that requires grad", 2, usual=True),
     Move("layer = nn.Linear({SIZE}, {1..3})\nlayer.requires_grad_(False)\n{new} = layer({down})", "layer.requires_grad_"
          "(False) -> pass", "`requires_grad_(False)` lowers the flag of every parameter of the layer", 3),
-    Move("head = nn.Linear({SIZE}, {1..3})\nhead.requires_grad = False\n{new} = head({down})", "requires_grad = False "
-         "-> requires_grad_(False)", "A module has no such attribute: its parameters still require grad", 3),
 ]  # fmt: skip
 
 

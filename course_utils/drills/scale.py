@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from course_utils.drills.moves import Ask, Move, Topic, space
+from course_utils.drills.moves import Ask, Move, Topic, execute
 
 _ALL, _MINE, _KEPT, _KEPT_MINE = "target.numel()", "y.numel()", "(target != -100).sum()", "(y != -100).sum()"
 _NUMBERS = "data = torch.{randn|rand}({ROWS}, {2..99})\ntarget = torch.randn({ROWS}, {2..4})\n"
@@ -15,18 +15,14 @@ _LABELS = _NUMBERS.replace("randn({ROWS}, {2..4})", "randint({2..4}, ({ROWS},))"
 def _loop(loss: str, over: str, part: str, level: int = 1, passes: int = 1) -> Move:
     """The whole loss, a mean ``over`` so many numbers (over 1: a sum), and a loop over parts."""
     whole_sum, part_sum = (', reduction="sum"' * (count == "1") for count in (over, part))
-    lines = [
-        "for x, y in zip(data.split({CHUNK}), target.split({CHUNK})):",
-        f"    loss = F.{loss}(model(x), y{part_sum})",
-        "    (loss / (DIVISOR)).backward()",
-    ]
-    if passes > 1:
-        lines = [f"for _ in range({passes}):", *("    " + line for line in lines)]
+    text = f"whole = F.{loss}(model(data), target{whole_sum})\n" + f"for _ in range({passes}):\n" * (passes > 1)
+    text += f"""for x, y in zip(data.split({{CHUNK}}), target.split({{CHUNK}})):
+    loss = F.{loss}(model(x), y{part_sum})
+    (loss / (DIVISOR)).backward()""".replace("\n", "\n" + "    " * (passes > 1))
     right = f"{passes} * {over} / {part}".removeprefix("1 * ").removesuffix(" / 1")
     edits = (f"range({passes}) -> range(1)", f"(DIVISOR) -> ({right})", "(DIVISOR) -> (2 * (DIVISOR))")
     words = f"A number of the target counts `1 / {over}` in `whole` and `1 / {part}` in the `loss` of its part"
-    words = words.replace("`1 / 1`", "1") + ", which the loop adds twice" * (passes > 1)
-    return Move("\n".join([f"whole = F.{loss}(model(data), target{whole_sum})", *lines]), edits, words, level)
+    return Move(text, edits, words.replace("`1 / 1`", "1") + ", which the loop adds twice" * (passes > 1), level)
 
 
 def _loops(loss: str, over: str, part: str, **more: int) -> list[Move]:
@@ -35,11 +31,10 @@ def _loops(loss: str, over: str, part: str, **more: int) -> list[Move]:
 
 def _read(lines: Sequence[str]) -> dict[str, bool]:
     """Which divisors leave the gradient of the whole loss."""
-    at, names = next(at for at, line in enumerate(lines, 1) if line.startswith("whole = ")), space()
-    exec("\n".join(lines[:at]), names)
-    loop = "\n".join(lines[at:])
+    at = next(at for at, line in enumerate(lines, 1) if line.startswith("whole = "))
+    names, loop = execute(lines[:at]), "\n".join(lines[at:])
     parts = len(eval(loop.partition("zip(")[2].partition(", ")[0], names))
-    divisors = ["1", str(parts), "len(data)", "len(x)", "len(data) / len(x)"]
+    divisors = ["1", f"{parts}", "len(data)", "len(x)", "len(data) / len(x)"]
     divisors += ["2", f"2 * {parts}", "2 * len(data)", "2 * len(data) / len(x)"] if "range(" in loop else []
     divisors += [_KEPT, f"{_KEPT} / {_KEPT_MINE}"] if "= -100" in "".join(lines) else [_ALL, f"{_ALL} / {_MINE}"]
     weight, found = names["model"].weight, {}
