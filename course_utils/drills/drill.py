@@ -7,7 +7,6 @@ practice.check({"a": True, "b": ...})   # says for each wrong answer which line 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import operator
 import random
 import secrets
@@ -20,12 +19,19 @@ from course_utils.base.document import Block, Shown, Sign, card, code, item, ite
 from course_utils.base.errors import explain
 from course_utils.base.markup import GREEN, GREY, ORANGE, clean
 from course_utils.base.text import describe
-from course_utils.drills.moves import Answer, Question, Topic, apart, written
+from course_utils.drills.loops import IN_DIMS, SCALE
+from course_utils.drills.modules import GATES, HOOKS
+from course_utils.drills.moves import Answer, Question, apart, written
+from course_utils.drills.recording import FLAGS, LEAVES, MODES
 from course_utils.drills.review import pull_request
+from course_utils.drills.saved import EDITS, FUNCTIONS
 from course_utils.progress.history import record_drill, told
 
 LEVELS = (1, 2, 3)
-TOPICS = ("flags", "leaves", "modes", "edits", "gates", "hooks", "functions", "scale", "in_dims")
+TOPICS = {
+    "flags": FLAGS, "leaves": LEAVES, "modes": MODES, "edits": EDITS, "gates": GATES, "hooks": HOOKS,
+    "functions": FUNCTIONS, "scale": SCALE, "in_dims": IN_DIMS,
+}  # fmt: skip
 REVIEW = "review"
 _FRESH_SEEDS = 1_000_000
 _WRONG, _UNREADABLE = Sign("✗", "not what happens", ORANGE), Sign("✗", "no answer to the question", ORANGE)
@@ -70,18 +76,13 @@ def drill(topic: str | None = None, seed: int | str | None = None, level: int = 
     draw = random.Random(f"{topic}/{level}/{seed}")
     if topic == REVIEW:
         return Drill(topic, level, seed, *pull_request(draw, level))
-    table = topic_of(topic)
+    table = TOPICS[topic]
     return Drill(topic, level, seed, *apart(lambda: written(table, level, draw)), table.task, because)
-
-
-def topic_of(name: str) -> Topic:
-    """The table of a topic."""
-    return importlib.import_module(f"course_utils.drills.{name}").TOPIC
 
 
 def _due() -> tuple[str, str]:
     """The topic of a misconception that is open, else of the one that was cleared up longest ago, else any; and why."""
-    topics = {lesson: name for name in TOPICS for lesson in topic_of(name).lessons}
+    topics = {lesson: name for name, table in TOPICS.items() for lesson in table.lessons}
     rows = [(topics[lesson], row) for row in told() if (lesson := row.home.partition("/")[0]) in topics]
     if still_open := [(topic, row) for topic, row in rows if row.cleared_at is None]:
         topic, row = secrets.choice(still_open)
@@ -89,7 +90,7 @@ def _due() -> tuple[str, str]:
     if rows:
         topic, row = min(rows, key=lambda pair: pair[1].cleared_at or "")
         return topic, f"You cleared up “{row.name}” longest ago."
-    return secrets.choice(TOPICS), ""
+    return secrets.choice([*TOPICS]), ""
 
 
 def _seed(seed: Any) -> int | str:
