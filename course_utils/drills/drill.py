@@ -10,7 +10,6 @@ import contextlib
 import operator
 import random
 import secrets
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -72,7 +71,12 @@ def drill(topic: str | None = None, seed: int | str | None = None, level: int = 
         raise ValueError(explain(f"drill({describe(topic)}) was asked for.", f"one of {topics}."))
     if level not in LEVELS:
         raise ValueError(explain(f"drill({topic!r}, level={describe(level)}) was asked for.", "level 1, 2 or 3."))
-    seed, level = secrets.randbelow(_FRESH_SEEDS) if seed is None else _seed(seed), int(level)
+    if seed is None:
+        seed = secrets.randbelow(_FRESH_SEEDS)
+    elif not isinstance(seed, str) and not hasattr(seed, "__index__"):
+        did = f"drill(..., seed={describe(seed)}) was called."
+        raise TypeError(explain(did, "a whole number, a text, or None for a fresh seed."))
+    seed, level = seed.strip() if isinstance(seed, str) else operator.index(seed), int(level)
     draw = random.Random(f"{topic}/{level}/{seed}")
     if topic == REVIEW:
         return Drill(topic, level, seed, *pull_request(draw, level))
@@ -91,16 +95,6 @@ def _due() -> tuple[str, str]:
         topic, row = min(rows, key=lambda pair: pair[1].cleared_at or "")
         return topic, f"You cleared up “{row.name}” longest ago."
     return secrets.choice([*TOPICS]), ""
-
-
-def _seed(seed: Any) -> int | str:
-    if isinstance(seed, str):
-        return seed.strip()
-    try:
-        return int(operator.index(seed))  # NumPy's and torch's whole numbers too
-    except TypeError:
-        did = f"drill(..., seed={describe(seed)}) was called."
-        raise TypeError(explain(did, "a whole number, a text, or None for a fresh seed.")) from None
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,10 +142,9 @@ class Drill(Shown):
         if not isinstance(answers, Mapping):
             if repr(answers) in ("None", "Ellipsis", "{Ellipsis}"):
                 return DrillScore(self)
-            expected = ("expected", f"a dict with the keys {', '.join(self.choices)}")
-            return DrillScore(
-                self, (Judged("your answer", False, "", (("you said", describe(answers, 40)), expected)),)
-            )
+            expected = "expected", f"a dict with the keys {', '.join(self.choices)}"
+            details = ("you said", describe(answers, 40)), expected
+            return DrillScore(self, (Judged("your answer", False, "", details),))
         found = tuple(self._judged(question, answers.get(question.key, ...)) for question in self.questions)
         if all(one.is_right is None for one in found):
             return DrillScore(self)
@@ -180,30 +173,27 @@ class Drill(Shown):
         for question in self.questions:
             values = " or ".join(map(repr, question.choices)).replace(" or ", ", ", len(question.choices) - 2)
             kinds.setdefault(f"{question.asks} {values}", []).append(f"`{question.key}`")
-        # It names the seed, so that it is the same drill tomorrow; keys may hold spaces, which are no place to break.
-        keys = " ".join(f'"{question.key}": ...,'.replace(" ", "\0") for question in self.questions)
-        lines = textwrap.wrap(keys, 56, break_long_words=False, break_on_hyphens=False)
-        inner = "\n".join(f"    {line}" for line in lines).replace("\0", " ")
+        # It names the seed, so that it is the same drill tomorrow.
+        cell = [f"{_call(self.topic, self.level, f', seed={self.seed!r}')}.check({{"]
+        cell += [*(f'    "{key}": ...,' for key in self.choices), "})"]
         blocks = [
             *[paragraph(self.because)] * bool(self.because),
             paragraph(f"{self.task} Read the program, do not run it: the check does that."),
             typed(numbered),
             *(paragraph(f"{', '.join(keys)}: {asks}") for asks, keys in kinds.items()),
             paragraph("Answer in a cell of its own:"),
-            code(f"{self.call(self.level, self.seed)}.check({{\n{inner}\n}})"),
+            code("\n".join(cell)),
         ]
-        return card(self.title, blocks, is_section=True)
+        return card(_title(self), blocks, is_section=True)
 
-    @property
-    def title(self) -> str:
-        """The first words of its card and of its score's."""
-        return f"{self.topic} drill, level {self.level}, seed {clean(self.seed, 40)}"
 
-    def call(self, level: int, seed: int | str | None = None) -> str:
-        """The call that makes a drill on this topic."""
-        return (
-            f'drill("{self.topic}"' + f", seed={seed!r}" * (seed is not None) + f", level={level}" * (level > 1) + ")"
-        )
+def _title(made: Drill) -> str:
+    return f"{made.topic} drill, level {made.level}, seed {clean(made.seed, 40)}"
+
+
+def _call(topic: str, level: int, seed: str = "") -> str:
+    """The call that makes a drill; ``seed`` as it is written there."""
+    return f'drill("{topic}"{seed}' + f", level={level}" * (level > 1) + ")"
 
 
 class Judged(NamedTuple):
@@ -246,12 +236,7 @@ class DrillScore(Shown):
         return "passed" if float(self) == self.possible else "partial"
 
     def card(self) -> Block:
-        """First what is wrong, each with the line that decides it."""
-        wrong = [
-            item(_WRONG if one.explanation else _UNREADABLE, f"`{one.key}`",
-                 [*[paragraph(one.explanation)] * bool(one.explanation), rows(one.details)])
-            for one in self.answers if one.is_right is False
-        ]  # fmt: skip
+        wrong = [_wrong(one) for one in self.answers if one.is_right is False]
         keys = {
             is_right: [f"`{one.key}`" for one in self.answers if one.is_right is is_right] for is_right in (True, None)
         }
@@ -260,15 +245,21 @@ class DrillScore(Shown):
         verdict = f"{float(self):.0f} of {self.possible} right." if self.answers else "not attempted yet."
         colour = {"passed": GREEN, "not attempted": GREY}.get(self.status, ORANGE)
         blocks.append(paragraph(self._next_step(), "Next"))
-        return card(f"{self.drill.title}: {verdict}", blocks, colour, is_section=True)
+        return card(f"{_title(self.drill)}: {verdict}", blocks, colour, is_section=True)
 
     def _next_step(self) -> str:
         if self.status == "not attempted":
             return "Put your answers in place of the `...`, and run the cell again."
-        level, another = self.drill.level, f"`{self.drill.call(self.drill.level)}` draws another program"
+        topic, level = self.drill.topic, self.drill.level
+        another = f"`{_call(topic, level)}` draws another program"
         if self.status != "passed":
             return f"answer again, or go on: {another}."
-        return f"{another}" + (f", `{self.drill.call(level + 1)}` a harder one." if level < 3 else ".")
+        return f"{another}, `{_call(topic, level + 1)}` a harder one." if level < 3 else f"{another}."
+
+
+def _wrong(one: Judged) -> Block:
+    blocks = [paragraph(one.explanation)] * bool(one.explanation)
+    return item(_WRONG if one.explanation else _UNREADABLE, f"`{one.key}`", [*blocks, rows(one.details)])
 
 
 def _choice(given: Any, choices: tuple[Answer, ...]) -> Any:

@@ -34,27 +34,28 @@ _ROUTES = [
     Move(_NO_ROW % "", ("False -> True", "= {p}({x}[{new1}]) -> = 0"), _EMPTY, 2, 2),
     Move(_NO_ROW % "if {new1}.any(): ", "False -> True", "No row is chosen, and so `{p}` is not called", 2, 3),
 ]
-_SGD, _MEMORY = "{S} = torch.optim.SGD(both, lr=0.1)", "Adam(both, lr=0.1)|SGD(both, lr=0.1, momentum=0.9)"
-_GOES_ON = "A gradient of zeros is one like any other: what this optimizer remembers goes on"
 _HALF = "The gradient of `{P}` is multiplied by zero on the way back, and that of `{Q}` is not"
-_NO_GRADIENT = "`zero_grad()` drops the old gradient, and the optimizer passes over a parameter without one"
-_FILLED = "`set_to_none=False` fills the old gradient with zeros, and the next backward adds nothing to it"
+_DROPPED = "`zero_grad()` drops the old gradient, and the optimizer passes over a parameter without one"
+_FILLED = "`set_to_none=False` leaves a gradient of zeros, which is one like any other for what the optimizer remembers"
+_SGD = Move(
+    "{S} = torch.optim.SGD(both, lr=0.1)", ") -> , momentum=0.9)", "Plain SGD subtracts the gradient alone", 3, 2
+)
 _STEPS = {
     "optimizer": [
-        Move(_SGD, ") -> , momentum=0.9)", "Plain SGD subtracts the gradient alone: zero", 3, 2, about="moves"),
-        Move(f"{{S}} = torch.optim.{{{_MEMORY}}}", f"-> {_SGD}", _GOES_ON, 3, 2, about="moves"),
+        _SGD,
+        Move("{S} = torch.optim.{Adam(both, lr=0.1)|SGD(both, lr=0.1, momentum=0.9)}", level=3, weight=2),
     ],
     "first": [Move("({P}({X}) + {Q}({X})).{sum|mean}().backward()\n{S}.step()")],
     "clear": [
-        Move("{S}.zero_grad()", "() -> (set_to_none=False)", _NO_GRADIENT, 3, 5),
-        Move("{S}.zero_grad(set_to_none=False)", "set_to_none=False -> ", _FILLED, 3, 9, about="grad"),
+        Move("{S}.zero_grad()", "() -> (set_to_none=False)", _DROPPED, 3, 5),
+        Move("{S}.zero_grad(set_to_none=False)", "set_to_none=False -> ", _FILLED, 3, 9),
     ],
     "second": [
         Move("{Q}({X}).sum().backward()", "{Q}({X}) -> (0.0 * {Q}({X}))", "The loss is computed from `{Q}`", 3, 2),
         Move("(0.0 * {P}({X}) + {Q}({X})).sum().backward()", ("0.0 -> 1.0", "+ {Q} -> + 0.0 * {Q}"), _HALF, 3),
     ],
     "step": [Move("{S}.step()")],
-}  # fmt: skip
+}
 
 
 def _branches(lines: Sequence[str]) -> dict[str, Answer]:
@@ -112,26 +113,22 @@ _RETURNS = "`torch.autograd.grad` returns the gradient of `{X}`, goes no further
 
 def _look(where: str, sees: str, words: str, level: int = 1) -> Move:
     """A hook that notes something; without it, it is removed at once."""
-    text = f"{where}: seen.update({{new}}={sees}))"
+    text = f"{{{where}: seen.update({{new}}={sees}))"
     return Move(text, f"-> {text}.remove()", words, level, usual=True)
 
 
-def _forward(part: str) -> list[Move]:
-    return [
-        _look(f"{part}.register_forward_hook(lambda _, args, out", "out",
-              f"The hook runs when `{part}` has been called, and sees its result"),
-        _look(f"{part}.register_forward_pre_hook(lambda _, args", "args[0]",
-              f"The pre-hook runs before `{part}`, and sees its input"),
-    ]  # fmt: skip
-
-
-_LOOKS = _forward("{part}")
+_LOOKS = [
+    _look(
+        "part}.register_forward_hook(lambda _, args, out", "out", "The hook runs after `{part}`, and sees its result"
+    ),
+    _look("part}.register_forward_pre_hook(lambda _, args", "args[0]", "The hook runs before `{part}`, on its input"),
+]
+_COMES = "The hook sees the gradient of the result with respect to `{tensor}`, as it comes there"
+_LATER = "The hook runs when `.grad` of `{X}` has been filled, after all other hooks of `{X}`"
 _GRADIENTS = [
-    _look("{tensor}.register_hook(lambda grad", "grad",
-          "The hook sees the gradient of the result with respect to `{tensor}`, as it comes there", 3),
-    _look("{X}.register_post_accumulate_grad_hook(lambda leaf", "leaf.grad",
-          "The hook runs when `.grad` of `{X}` has been filled, after all other hooks of `{X}`", 3),
-]  # fmt: skip
+    _look("tensor}.register_hook(lambda grad", "grad", _COMES, 3),
+    _look("X}.register_post_accumulate_grad_hook(lambda leaf", "leaf.grad", _LATER, 3),
+]
 _RUNS = [
     Move(_RUN),
     Move("result = net.forward({X})", ".forward -> ", _METHOD, weight=1.5),
@@ -141,10 +138,7 @@ _CHANGES = [
     Move("{side}.register_forward_pre_hook(lambda _, args: args[0] * {3|5|10})", "-> pass", _INSTEAD, 2),
     Move("{side}.register_forward_hook(lambda _, args, out: out * {3|5|10})", "-> pass", _INSTEAD, 2),
 ]
-_EDITED = Move(
-    _NET.replace("{outer}", "ReLU(inplace=True)"), "inplace=True -> ", "What is noted is no copy, and `{G}` edits it", 2
-)
-_TURN = Move("{tensor}.register_hook(lambda grad: grad * {-1|3|5|10})", "-> pass", _INSTEAD, 3)
+_EDITS_IT, _IN_PLACE = "What is noted is no copy, and `{G}` edits it", _NET.replace("{outer}", "ReLU(inplace=True)")
 _BACKWARD = "({2..7} * {Y}).backward()"
 
 
@@ -159,19 +153,20 @@ HOOKS = Topic(
     lessons=["forward_hooks"],
     asks={"": Ask("which number is noted under it?", {_NEVER: "it is never noted"}, "it is {answer}")},
     moves={
-        "net": [Move(_NET)], "edited": [_EDITED], "look": _LOOKS, "run": _RUNS, "change": _CHANGES,
+        "net": [Move(_NET)], "edited": [Move(_IN_PLACE, "inplace=True -> ", _EDITS_IT, 2)], "look": _LOOKS,
         "late": [Move(f"{_RUN}\n{look.text}", f"-> {look.text}\n{_RUN}", _LATE) for look in _LOOKS],
         "kept": [Move(f"{{T}} = {look.text}") for look in _LOOKS],
         "remove": [Move("{T}.remove()", "-> pass", "`remove()` takes the hook away before the net runs")],
         "pass": [Move("net({X})", weight=2), Move("with torch.no_grad():\n    net({X})")],
-        "modules": [Move(_MODULES % "smooth")], "module": _forward("{side}"), "grad": _GRADIENTS, "turn": [_TURN],
+        "modules": [Move(_MODULES % "smooth")], "grad": _GRADIENTS, "run": _RUNS, "change": _CHANGES,
+        "turn": [Move("{tensor}.register_hook(lambda grad: grad * {-1|3|5|10})", "-> pass", _INSTEAD, 3)],
         "forward": [Move("{X} = torch.tensor([{number}], requires_grad=True)\n{H} = {F}({X})\n{Y} = {G}({H})")],
         "end": [Move(_BACKWARD), Move("torch.autograd.grad({2..7} * {Y}, {X})", f"-> {_BACKWARD}", _RETURNS, weight=2)],
     },
     plans={
         1: ["net look look look run", "net kept look remove look run", "net look look late"],
         2: ["net change look look look pass", "net look change look look pass", "edited look look look pass"],
-        3: ["modules module forward turn grad grad end", "modules forward turn grad grad end"],
+        3: ["modules forward turn grad grad grad end", "modules forward grad turn grad grad end"],
     },
     read=_noted,
     texts={

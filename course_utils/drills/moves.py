@@ -21,8 +21,7 @@ from torch.nn import functional as F
 
 T = TypeVar("T")
 Answer = bool | str
-# In this order, so that a reader finds where one is made; without those that are read as numbers or functions.
-NAMES = "abcdghkmpqrstuvwxyz"
+NAMES = "abcdghkmpqrstuvwxyz"  # in order, so that a reader finds one; without those read as numbers or functions
 MOST_LINES, MOST_LINES_WITH_CLASS, LINE_LENGTH = 12, 18, 78  # a class has lines that hold nothing to think about
 MOST_QUESTIONS, MOST_DRAWS = 6, 1000
 _NAME = re.compile(rf"(?<![.\w])[{NAMES}]\b")
@@ -42,7 +41,6 @@ class Move(NamedTuple):
         level: the first level at which it is drawn.
         weight: how often it is drawn, beside the others of its group.
         usual: whether such a line does it anyway: it is told where nothing else decides, and of ``{new}`` alone.
-        about: the end of the keys that it is told of.
     """
 
     text: str
@@ -51,7 +49,6 @@ class Move(NamedTuple):
     level: int = 1
     weight: float = 1.0
     usual: bool = False
-    about: str = ""
 
 
 class Ask(NamedTuple):
@@ -102,7 +99,7 @@ class Question:
 
 
 class Refused(Exception):
-    """The program at hand comes to nothing, and another one is drawn. The text says why, for a topic's author."""
+    """The program at hand comes to nothing, and another one is drawn; why, for a topic's author."""
 
 
 def space() -> dict[str, Any]:
@@ -112,10 +109,8 @@ def space() -> dict[str, Any]:
 
 
 def execute(lines: Sequence[str], names: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Runs a program, or the rest of one that has made the names, where grad mode is on; returns its names.
-
-    A last line that goes backward may fail: a program without a line's effect can have nothing to go through.
-    """
+    """Runs a program, or the rest of one that has made the names, where grad mode is on; returns its names. A last line
+    that goes backward may fail: a program without a line's effect can have nothing to go through."""
     names, end = space() if names is None else names, len(lines) - lines[-1].endswith("backward()")
     with torch.enable_grad():
         exec("\n".join(lines[:end]), names)
@@ -291,13 +286,10 @@ class _Page:
 def _deciding(key: str, answer: Answer, others: Sequence[_Other]) -> _Other | None:
     """The program in which the answer is another one, where just one move lacks its effect in such."""
     flips = [other for other in others if other.answers.get(key, answer) != answer]
-    flips = [other for other in flips if key.endswith(other.made.move.about)]
     causes = [other for other in flips if not other.made.move.usual]
-    mine = [other for other in flips if _name(key) in (other.made.filled.get(f"new{n}") for n in ("", 1, 2))]
-    flips = causes or mine
+    flips = causes or [o for o in flips if _name(key) in (o.made.filled.get(f"new{n}") for n in ("", 1, 2))]
     return flips[0] if flips and all(other.made is flips[0].made for other in flips) else None
 
 
 def _name(key: str) -> str:
-    """The name that a key is about: that of ``"a counted"`` and of ``"a.grad"`` is ``"a"``."""
-    return re.split(r"[ .]", key, maxsplit=1)[0]
+    return re.split(r"[ .]", key, maxsplit=1)[0]  # of "a counted" and of "a.grad" it is "a"

@@ -11,9 +11,7 @@ _OWN, _PLAIN = "{new} = torch.{fill}({SIZE}, requires_grad=True)", "{new} = torc
 _ASKED = "The flag is asked for when the tensor is made, and nothing lowers it later"
 _ONE = "An operation is recorded as soon as one operand requires grad, and `{up}` does here"
 _NONE = "An operation is recorded only if an operand requires grad, and `{down}` does not"
-_VIEW = (
-    "A view answers for its base, where nothing is recorded too: `{up}` requires grad, and so the view says it does"
-)
+_VIEW = "A view answers for its base, where nothing is recorded too: `{up}` requires grad, and so the view says it does"
 _LATE = "When this line ran, `{down}` did not require grad; raising its flag afterwards changes nothing"
 _PARAMETER = "`nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad"
 _WRITTEN = Move("{down}.{copy_|add_}({up})", "-> pass", "Writing `{up}` into `{down}` in place is recorded", 2, 2)
