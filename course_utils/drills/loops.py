@@ -2,7 +2,8 @@
 ``torch.vmap`` do the work of a loop (``IN_DIMS``)?
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from textwrap import indent
 
 import torch
 
@@ -14,21 +15,20 @@ _NUMBERS += "model = nn.Linear({2..99}, {2..4})"
 _LABELS = _NUMBERS.replace("randn({ROWS}, {2..4})", "randint({2..4}, ({ROWS},))")
 
 
-def _loop(loss: str, over: str, part: str, level: int = 1, passes: int = 1) -> Move:
-    """The whole loss, a mean ``over`` so many numbers (over 1: a sum), and a loop over parts."""
-    whole_sum, part_sum = (', reduction="sum"' * (count == "1") for count in (over, part))
-    text = f"whole = F.{loss}(model(data), target{whole_sum})\n" + f"for _ in range({passes}):\n" * (passes > 1)
-    text += f"""for x, y in zip(data.split({{CHUNK}}), target.split({{CHUNK}})):
+def _loops(loss: str, over: str, *parts: str, level: int = 1, passes: int = 1) -> Iterator[Move]:
+    """The whole loss, a mean ``over`` so many numbers (over 1: a sum), and loops over means or sums of parts."""
+    for part in parts:
+        whole_sum, part_sum = (', reduction="sum"' * (count == "1") for count in (over, part))
+        loop = f"""for x, y in zip(data.split({{CHUNK}}), target.split({{CHUNK}})):
     loss = F.{loss}(model(x), y{part_sum})
-    (loss / (DIVISOR)).backward()""".replace("\n", "\n" + "    " * (passes > 1))
-    right = f"{passes} * {over} / {part}".removeprefix("1 * ").removesuffix(" / 1")
-    edits = (f"range({passes}) -> range(1)", f"(DIVISOR) -> ({right})", "(DIVISOR) -> (2 * (DIVISOR))")
-    words = f"A number of the target counts `1 / {over}` in `whole` and `1 / {part}` in the `loss` of its part"
-    return Move(text, edits, words.replace("`1 / 1`", "1") + ", which the loop adds twice" * (passes > 1), level)
-
-
-def _loops(loss: str, over: str, part: str, **more: int) -> list[Move]:
-    return [_loop(loss, over, part, **more), _loop(loss, over, "1", **more)]
+    (loss / (DIVISOR)).backward()"""
+        if passes > 1:
+            loop = f"for _ in range({passes}):\n{indent(loop, '    ')}"
+        right = f"{passes} * {over} / {part}".removeprefix("1 * ").removesuffix(" / 1")
+        edits = (f"range({passes}) -> range(1)", f"(DIVISOR) -> ({right})", "(DIVISOR) -> (2 * (DIVISOR))")
+        words = f"A number of the target counts `1 / {over}` in `whole` and `1 / {part}` in the `loss` of its part"
+        words = words.replace("`1 / 1`", "1") + ", which the loop adds twice" * (passes > 1)
+        yield Move(f"whole = F.{loss}(model(data), target{whole_sum})\n{loop}", edits, words, level)
 
 
 def _divisors(lines: Sequence[str]) -> dict[str, bool]:
@@ -57,10 +57,11 @@ SCALE = Topic(
         "column": [Move(_NUMBERS.replace("{2..4}", "1"))], "wide": [Move(_NUMBERS)], "labels": [Move(_LABELS)],
         "uneven": [Move(_NUMBERS.replace("{ROWS}", "{11|13}"))],
         "ignored": [Move(_LABELS.replace("\nmodel", "\ntarget[:{1|2}] = -100\nmodel"))],
-        "numbers-loop": [*_loops("{loss}", _ALL, _MINE), _loop("{loss}", "1", "1")],
-        "labels-loop": _loops("cross_entropy", _ALL, _MINE), "wide-loop": _loops("{loss}", _ALL, _MINE, level=2),
-        "twice": _loops("{loss}", _ALL, _MINE, level=3, passes=2),
-        "ignored-loop": _loops("cross_entropy", _KEPT, _KEPT_MINE, level=3),
+        "numbers-loop": [*_loops("{loss}", _ALL, _MINE, "1"), *_loops("{loss}", "1", "1")],
+        "labels-loop": [*_loops("cross_entropy", _ALL, _MINE, "1")],
+        "wide-loop": [*_loops("{loss}", _ALL, _MINE, "1", level=2)],
+        "twice": [*_loops("{loss}", _ALL, _MINE, "1", level=3, passes=2)],
+        "ignored-loop": [*_loops("cross_entropy", _KEPT, _KEPT_MINE, "1", level=3)],
     },
     plans={1: ["column numbers-loop"] * 2 + ["labels labels-loop"], 2: ["wide wide-loop", "uneven wide-loop"],
            3: ["column twice", "wide twice", "ignored ignored-loop"]},
@@ -80,7 +81,7 @@ _KEYS = {  # by what takes one row, one column, or a dict: what is tried
 _TAKES = {0: ("{}[t]", "one row of `{}`"), 1: ("{}[:, t]", "one column of `{}`"), None: ("{}", "the whole of `{}`")}
 
 
-def _loops(call: str, names: str, chosen: Sequence[Dims], every: Sequence[Dims], level: int) -> list[Move]:
+def _vmapped(call: str, names: str, chosen: Sequence[Dims], every: Sequence[Dims], level: int) -> list[Move]:
     """Loops that take of each name what dims say, held against those of all others."""
     texts, words = {}, {}
     for dims in every:
@@ -112,10 +113,10 @@ IN_DIMS = Topic(
     asks={"": Ask("equal?", {True: "`{key}` gives the same", False: "`{key}` does not give the same"})},
     moves={
         "two": [Move(f"a = {_TENSOR}\nb = {_TENSOR}\n{{NAME}} = lambda p, q: {{body}}")],
-        "rows": _loops("{}, {}", "ab", _ROWS, _ROWS, 1),
-        "columns": _loops("{}, {}", "ab", _COLUMNS, [*_ROWS, *_COLUMNS], 2),
+        "rows": _vmapped("{}, {}", "ab", _ROWS, _ROWS, 1),
+        "columns": _vmapped("{}, {}", "ab", _COLUMNS, [*_ROWS, *_COLUMNS], 2),
         "leaves": [Move(f"w = {_TENSOR}\nb = {_TENSOR}\nx = {_TENSOR}\n{{NAME}} = lambda p, q: {{leafy}}")],
-        "each": _loops('{{"w": {}, "b": {}}}, {}', "wbx", _LEAVES, _LEAVES, 3),
+        "each": _vmapped('{{"w": {}, "b": {}}}, {}', "wbx", _LEAVES, _LEAVES, 3),
         "end": [Move("once = torch.vmap({NAME}, in_dims=IN_DIMS)(a, b)")],
         "end-leaves": [Move('once = torch.vmap({NAME}, in_dims=IN_DIMS)({"w": w, "b": b}, x)')],
     },
