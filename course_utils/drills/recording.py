@@ -26,7 +26,6 @@ _CUTS = [
     Move("{new} = torch.tensor({up}.tolist())", "-> {new} = {up}.clone()", "Python numbers carry no history", 2),
     Move("{new} = torch.{ones|zeros}_like({up})", "-> {new} = {up}.clone()", "Only shape and dtype are `{up}`'s", 2),
     Move("{new} = ({up} {<|>} {0|1}).float()", "-> {new} = {up}.clone()", "Truth values cannot require grad", 2),
-    Move("{new} = {up}.{argmax|argmin}()", "-> {new} = {up}.sum()", "A position is an integer and has no gradient", 2),
 ]
 _SEEN = Move("with torch.no_grad():\n    {new} = {up}[1:]", "[1:] -> [1:].clone()", _VIEW, 3, usual=True)
 _BLOCKS = [
@@ -42,9 +41,7 @@ _SWITCHED = [
     Move("{own}.requires_grad_(False)", "-> pass", "`requires_grad_(False)` lowers the flag of a leaf", 2),
     Move("{new} = {down} * 2\n{down}.requires_grad_()", "-> {down}.requires_grad_()\n{new} = {down} * 2", _LATE, 2),
     Move("{new} = nn.Parameter({up}.sin())", "-> {new} = {up}.sin().detach()", _PARAMETER, 2, usual=True),
-    Move("layer = nn.Linear({SIZE}, {1..3})\nlayer.requires_grad_(False)\n{new} = layer({down})", "layer.requires_grad_"
-         "(False) -> pass", "`requires_grad_(False)` lowers the flag of every parameter of the layer", 3),
-]  # fmt: skip
+]
 
 
 def _is_vector(value: Any, flag: bool) -> bool:
