@@ -102,7 +102,7 @@ _STEPS = [
 ]
 _COMBINE = [
     Move("{new} = {B} * {last}", ("{last} -> {last}.detach()", _FLAGGED), _PRODUCT, weight=2),
-    Move("{new} = {last} {+|-} {B}", ("{+|-} -> *", f"{{+|-}} {_FLAGGED.replace('> ', '> * ')}"), "`{+|-}` needs none"),
+    Move("{new} = {last} {+|-} {B}", ("{+|-} -> *", "{+|-} {B} -> * {B}.clone().requires_grad_()"), "`{+|-}` needs neither"),
 ]
 _CLASS = """class {Function}(torch.autograd.Function):
     @staticmethod
