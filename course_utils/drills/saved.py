@@ -90,7 +90,7 @@ EDITS = Topic(
            "method": ("mul_(2)", "mul_(3)", "add_(1)", "add_(2)", "zero_()")},
 )  # fmt: skip
 
-_TWICE, _FLAGGED = "-> {new} = {last} * {last}", "{B} -> {B}.clone().requires_grad_()"
+_TWICE, _LEARNS = "-> {new} = {last} * {last}", "{B}.clone().requires_grad_()"
 _LEAF = "The graph ends in a node that will fill `.grad` of `{new}`, and that node holds the tensor itself"
 _PRODUCT = "`*` needs `{B}` for the gradient of `{last}`, and `{last}` for that of `{B}`, which does not require grad"
 _KEEPS = "`{keeps}` needs its result `{new}` in backward, and not its input `{last}`"
@@ -101,8 +101,8 @@ _STEPS = [
     Move("{new} = {last} {*|+|-|/} {2..9}", _TWICE, "`{*|+|-|/}` with a number needs no values", weight=2.5),
 ]
 _COMBINE = [
-    Move("{new} = {B} * {last}", ("{last} -> {last}.detach()", _FLAGGED), _PRODUCT, weight=2),
-    Move("{new} = {last} {+|-} {B}", ("{+|-} -> *", "{+|-} {B} -> * {B}.clone().requires_grad_()"), "`{+|-}` needs neither"),
+    Move("{new} = {B} * {last}", ("{last} -> {last}.detach()", f"{{B}} -> {_LEARNS}"), _PRODUCT, weight=2),
+    Move("{new} = {last} {+|-} {B}", ("{+|-} -> *", f"{{+|-}} {{B}} -> * {_LEARNS}"), "`{+|-}` needs neither"),
 ]
 _CLASS = """class {Function}(torch.autograd.Function):
     @staticmethod
