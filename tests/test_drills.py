@@ -14,8 +14,7 @@ import torch
 from course_utils import Lesson, progress
 from course_utils.catalogue import COURSE, LESSONS
 from course_utils.drills import LEVELS, TOPICS, Drill, drill
-from course_utils.drills.drill import topic_of
-from course_utils.drills.engine import apart, written
+from course_utils.drills.moves import apart, written
 from course_utils.progress.history import Showing, record
 
 SEEDS = range(20)
@@ -53,7 +52,7 @@ def wrong_answers(made):
 
 @each_kind
 def test_what_is_said_of_a_program_is_so_and_without_the_line_that_decides_it_is_not(topic, level):
-    read = topic_of(topic).read
+    read = TOPICS[topic].read
     for made in programs(topic, level)[:3]:
         found = apart(lambda made=made: read(made.lines))
         for question in made.questions:
@@ -112,7 +111,7 @@ PLAIN |= {"Adam", "SGD", "cross_entropy", "l1_loss", "mse_loss", "smooth_l1_loss
 @pytest.mark.parametrize("topic", TOPICS)
 def test_programs_and_answers_have_no_name_that_no_lesson_up_to_theirs_has_shown(topic):
     names = [info.name for info in LESSONS]
-    last = max(map(names.index, topic_of(topic).lessons))
+    last = max(map(names.index, TOPICS[topic].lessons))
     notebooks = [(COURSE / "notebooks" / f"{info.notebook}.ipynb").read_text("utf-8") for info in LESSONS[: last + 1]]
     known = PLAIN | set(re.findall(r"\w+", " ".join(notebooks).replace(r"\n", " ")))
     for made in [made for level in LEVELS for made in programs(topic, level)]:

@@ -17,8 +17,8 @@ from nbformat import NotebookNode
 
 from course_utils.authoring import cells
 from course_utils.authoring.files import read
+from course_utils.authoring.lint import executed
 from course_utils.authoring.problems import Notebook, report
-from course_utils.authoring.rules import executed
 
 pytestmark = pytest.mark.slow
 

@@ -1,12 +1,14 @@
 """The authors' command: ``python -m course_utils.authoring build|lint|run|programs|card``."""
 
 import argparse
+import importlib
 import sys
 from pathlib import Path
-from typing import Any
 
 from course_utils.authoring import build as building
 from course_utils.authoring.files import Course
+from course_utils.authoring.lint import lint_course, report
+from course_utils.base.errors import explain
 from course_utils.catalogue import find
 
 ERRORS = "errors"  # among the lessons' names: the index of errors
@@ -14,16 +16,6 @@ ERRORS = "errors"  # among the lessons' names: the index of errors
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one of the commands. Returns the exit status: 0 all well, 1 something to mend, 2 a wrong call."""
-    options = _parser().parse_args(arguments)
-    try:
-        course = Course.containing(options.course)
-        return options.command(course, options.names)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 1
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m course_utils.authoring", description=__doc__)
     parser.add_argument("--course", type=Path, default=Path(), help="a folder inside the course (default: this one)")
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -40,7 +32,12 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("card", help=text, description=text)
     command.set_defaults(command=_card)
     command.add_argument("names", nargs=3, metavar=("lesson", "exercise", "label"))
-    return parser
+    options = parser.parse_args(arguments)
+    try:
+        return options.command(Course.containing(options.course), options.names)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
 
 
 def _build(course: Course, names: list[str]) -> int:
@@ -53,18 +50,34 @@ def _build(course: Course, names: list[str]) -> int:
 
 
 def _lint(course: Course, names: list[str]) -> int:
-    from course_utils.authoring.lint import lint_course, report
-
     problems = lint_course(course, names)
     if problems:
         print(report(problems), file=sys.stderr)
     return 1 if problems else 0
 
 
-def _card(course: Course, names: list[Any]) -> int:
-    from course_utils.authoring.entered import card
+def _card(course: Course, names: list[str]) -> int:
+    """Shows what a learner is shown who hands in an answer of ``tests/lessons``, by its name, or makes a known mistake,
+    by the key of its misconception: a card for each way to make it. Nothing is written to anybody's progress."""
+    from course_utils.checks.judge import judge
+    from course_utils.lesson import Lesson
 
-    print(card(course.root, *names))
+    lesson, exercise, label = names
+    exercises = Lesson(lesson).exercises
+    sys.path.insert(0, str(course.root))  # the package itself knows nothing of the tests
+    try:
+        entered = importlib.import_module("tests.lessons.answers")
+    finally:
+        sys.path.remove(str(course.root))
+    if exercise not in exercises:
+        raise ValueError(explain(f"There is no exercise {exercise!r}.", f"one of {', '.join(exercises)}."))
+    answers = [*entered.right_answers(lesson), *entered.wrong_answers(lesson)]
+    rows = [row for row in answers if row.exercise == exercise]
+    found = [entered.made(lesson, exercise, row.source) for row in rows if row.name == label]
+    if not found:
+        there = ", ".join(dict.fromkeys(repr(row.name) for row in rows))
+        raise ValueError(explain(f"No answer to {exercise} is called {label!r}.", f"one of {there}."))
+    print("\n\n".join(str(judge(exercises[exercise], answer, lesson)) for answer in found))
     return 0
 
 
@@ -83,16 +96,14 @@ def _run(course: Course, names: list[str]) -> int:
 
 
 def _programs(course: Course, names: list[str]) -> int:
-    from course_utils.authoring.programs import store, store_error
+    from course_utils.authoring.programs import store
 
-    wanted = {find(name).name for name in names if name != ERRORS}
-    for path in sorted((course.root / "course_utils" / "lessons").glob("*/*.toml")):
-        if not names or path.parent.name in wanted:
-            for key in store(path):
-                print(f"{course.name(path)}: {key!r} prints something new")
-    for path in sorted((course.root / "course_utils" / "why" / ERRORS).glob("*.toml")):
-        if (not names or ERRORS in names) and store_error(path):
-            print(f"{course.name(path)} raises something new")
+    package, wanted = course.root / "course_utils", {find(name).name for name in names if name != ERRORS}
+    lessons, errors = package.glob("lessons/*/*.toml"), package.glob(f"why/{ERRORS}/*.toml")
+    paths = [path for path in sorted(lessons) if not names or path.parent.name in wanted]
+    for path in [*paths, *(sorted(errors) if not names or ERRORS in names else ())]:
+        if store(path, whole=path.parent.name == ERRORS):
+            print(f"{course.name(path)}: what a program prints is new")
     return 0
 
 

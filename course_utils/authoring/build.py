@@ -9,18 +9,14 @@ fills the gradebook. So a teacher's release is, byte for byte, the notebook that
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from nbformat import NotebookNode
 
-if TYPE_CHECKING:
-    from nbconvert.exporters import NotebookExporter
-
-from course_utils.authoring.derive import catalogue, derived, entries, readme
+from course_utils.authoring.derive import catalogue, derived, entries, readme, sittings, with_minutes
 from course_utils.authoring.files import Course, dumps, normalised, read, topic_of
+from course_utils.authoring.lint import unique_ids
 from course_utils.authoring.problems import Notebook, report
-from course_utils.authoring.rules import unique_ids
-from course_utils.authoring.sittings import sittings, with_minutes
 from course_utils.base.errors import explain
 from course_utils.base.files import write_whole
 from course_utils.catalogue import LESSONS
@@ -45,25 +41,21 @@ def learner_text(solution: NotebookNode, config: Path) -> str:
     try:
         text, _ = exporter.from_notebook_node(normalised(solution), resources={"metadata": {"name": "", "path": ""}})
     except (RuntimeError, ValueError, ValidationError, SchemaMismatchError) as error:
-        raise ValueError(
-            explain(
-                f"nbgrader could not make the learner notebook: {str(error).splitlines()[0]}",
-                "solution regions that open and close, inside cells marked as solutions, and valid nbgrader metadata.",
-            )
-        ) from error
+        did = f"nbgrader could not make the learner notebook: {str(error).splitlines()[0]}"
+        expected = "solution regions that open and close, in cells marked as solutions, and valid nbgrader metadata."
+        raise ValueError(explain(did, expected)) from error
     return text
 
 
-def _exporter(config_path: Path) -> "NotebookExporter":
+def _exporter(config_path: Path) -> Any:
     # Imported here: nbgrader brings its database layer, most of a second, and linting or running needs none of it.
     from nbgrader.converters import GenerateAssignment
     from nbgrader.preprocessors import SaveCells
     from traitlets.config import PyFileConfigLoader
 
     if not config_path.is_file():
-        raise ValueError(
-            explain(f"{config_path} does not exist.", "the course's nbgrader settings, which hold the stub's text.")
-        )
+        expected = "the course's nbgrader settings, which hold the stub's text."
+        raise ValueError(explain(f"{config_path} does not exist.", expected))
     config = PyFileConfigLoader(config_path.name, path=str(config_path.parent)).load_config()
     converter = GenerateAssignment(coursedir=None, config=config)
     exporter = converter.exporter_class(parent=converter, config=converter.config)
@@ -74,9 +66,7 @@ def _exporter(config_path: Path) -> "NotebookExporter":
 
 
 def build(course: Course, names: Sequence[str] = ()) -> list[Path]:
-    """Makes everything anew that is made (see ``made``) and returns the files that changed.
-
-    All is made before the first file is written, so that a solution nbgrader refuses leaves all files as they were.
+    """Makes everything anew that is made (see ``made``) and returns the files that changed; where it raises, none did.
 
     Raises:
         ValueError: as ``derived`` and ``learner_text``, with the notebook's name before it.

@@ -1,13 +1,10 @@
-"""Small factories for cells with nbgrader's metadata right, for authors' scripts and for tests.
-
-    from course_utils.authoring.cells import answer, check, markdown, notebook, setup, write, written
+"""Small factories for cells with nbgrader's metadata right, for authors' scripts and for tests; and which lines of a
+cell learners do not get (``solution_lines``).
 
     write(notebook([markdown("# 03 detach", "title"), setup("detach"), ...]), path)
-
-``write`` keeps no outputs that the cells do not have: run the notebook next (``python -m course_utils.authoring run``).
-``solution_lines`` tells which lines of a cell learners do not get.
 """
 
+import re
 from collections.abc import Iterable
 
 import nbformat
@@ -24,15 +21,10 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 def solution_lines(cell: NotebookNode) -> list[str]:
     """The lines between the markers; all of a model answer, which has none."""
-    lines = cell.source.splitlines()
     if cell.cell_type == "markdown":
-        return lines if cell.metadata.get("nbgrader", {}).get("solution") else []
-    found, inside = [], False
-    for line in lines:
-        inside = (inside or line.strip() == BEGIN) and line.strip() != END
-        if inside and line.strip() != BEGIN:
-            found.append(line)
-    return found
+        return cell.source.splitlines() if cell.metadata.get("nbgrader", {}).get("solution") else []
+    regions = re.findall(rf"^ *{BEGIN} *\n(.*?)^ *{END} *$", cell.source, re.DOTALL | re.MULTILINE)
+    return "".join(regions).splitlines()
 
 
 def markdown(source: str, id: str) -> NotebookNode:
@@ -81,22 +73,9 @@ def notebook(cells: Iterable[NotebookNode]) -> NotebookNode:
     return normalised(nbformat.v4.new_notebook(cells=list(cells)))
 
 
-def graded(
-    cell: NotebookNode,
-    grade_id: str,
-    *,
-    grade: bool = False,
-    solution: bool = False,
-    locked: bool = False,
-    points: float | None = None,
-) -> NotebookNode:
-    """The same cell, with nbgrader's metadata."""
-    cell.metadata["nbgrader"] = {
-        "grade": grade,
-        "grade_id": grade_id,
-        "locked": locked,
-        "schema_version": SCHEMA_VERSION,
-        "solution": solution,
-        "task": False,
-    } | ({} if points is None else {"points": points})
+def graded(cell: NotebookNode, grade_id: str, **fields: float) -> NotebookNode:
+    """The same cell, with nbgrader's metadata: ``grade``, ``solution``, ``locked``, ``points``; each false where it is
+    not given, and no points."""
+    usual = {"grade": False, "locked": False, "schema_version": SCHEMA_VERSION, "solution": False, "task": False}
+    cell.metadata["nbgrader"] = {"grade_id": grade_id} | usual | fields
     return cell

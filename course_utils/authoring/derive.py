@@ -1,14 +1,13 @@
-"""What follows from the exercises' text files, so that nobody writes it: headings, answers, check cells and nbgrader
-metadata of a solution notebook (``derived``), a lesson's points and minutes in the catalogue (``catalogue``) and in
-README's table (``readme``).
+"""What follows from the sources, so that nobody writes it: headings, answers, check cells and nbgrader metadata of a
+solution notebook (``derived``), a learner's time (``minutes``, ``sittings``) and where a lesson says so
+(``with_minutes``), points and minutes in the catalogue (``catalogue``) and in README's table (``readme``).
 """
 
-import ast
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from nbformat import NotebookNode
 
@@ -22,18 +21,20 @@ from course_utils.checks.misconceptions import heading
 
 HEADED = re.compile(r"^### Exercise\b.*$", re.MULTILINE)
 WRITTEN = re.compile(r"^### Written question\b", re.MULTILINE)
+# What first readers needed: prose is read twice, code has to be understood, a long contract takes half as much again.
+_WORDS_A_MINUTE, _LINES_A_MINUTE, _MINUTES_A_PREDICTION = 110, 6, 2
+_LONG_WORDS, _LONG_FACTOR = 90, 1.5
+_STEP = 5  # what a lesson says is a multiple of it
+_NO_WORDS = re.compile(r"\]\([^)]*\)|<[^>]*>")
+_HEADED = re.compile(r"^#+ .*?(\d+) minutes?\b", re.MULTILINE)
+_BREAK = re.compile(r"^(\*Your (?:second|third|fourth) sitting begins here; it takes )\d+(?= minutes\.)", re.MULTILINE)
+_OPENING = re.compile(r"\b(?:\w+\s+sittings,\s+of\s+[\d,\s]+?and\s+)?\d+\s+minutes\b")
+_COUNTS = ("no", "one", "two", "three", "four")
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What the text file of an exercise says of its place in the lesson.
-
-    Attributes:
-        name: the exercise's name.
-        points: what its check is worth.
-        heading: as it stands above its contract.
-        answer: the course's own answer, as its cell has it.
-    """
+class Entry(NamedTuple):
+    """What the text file of an exercise says: its name, what its check is worth, the heading above its contract, and
+    the course's own answer as its cell has it."""
 
     name: str
     points: int
@@ -47,11 +48,12 @@ def entries(folder: Path) -> dict[str, Entry]:
     Raises:
         ValueError: a text file has no number, points or minutes, or is no TOML.
     """
-    found = [(path, read_toml(path)) for path in text_files(folder)]
-    return {
-        path.stem: Entry(path.stem, values["points"], heading(path, values), values.get("answer", "").strip("\n"))
-        for path, values in found
-    }
+    found = {}
+    for path in text_files(folder):
+        values = read_toml(path)
+        answer = values.get("answer", "").strip("\n")
+        found[path.stem] = Entry(path.stem, values["points"], heading(path, values), answer)
+    return found
 
 
 def derived(solution: NotebookNode, topic: str, exercises: Mapping[str, Entry]) -> NotebookNode:
@@ -85,14 +87,9 @@ def derived(solution: NotebookNode, topic: str, exercises: Mapping[str, Entry]) 
             _answered(notebook, notebook.cells.index(contract) + 1, topic, entry)
             found.append(entry.name)
     if found != list(exercises):
-        raise ValueError(
-            explain(
-                f"The notebook's exercises are {', '.join(found) or 'none'}.",
-                f"{', '.join(exercises) or 'none'}, one cell with a line ### Exercise for each, by the numbers in "
-                f"course_utils/lessons/{topic}.",
-                try_this="move the cells, or mend the numbers.",
-            )
-        )
+        did, order = f"The notebook's exercises are {', '.join(found) or 'none'}.", ", ".join(exercises) or "none"
+        expected = f"{order}, one cell with a line ### Exercise for each, by the numbers in {topic}'s text files."
+        raise ValueError(explain(did, expected, try_this="move the cells, or mend the numbers."))
     return notebook
 
 
@@ -100,24 +97,16 @@ def _named(line: str, exercises: Mapping[str, Entry]) -> Entry:
     for word in re.findall(r"\w+", line):
         if word in exercises:
             return exercises[word]
-    raise ValueError(
-        explain(
-            f"A cell is headed {line!r}.",
-            f"the name of an exercise that has a text file: {', '.join(exercises) or 'there is none'}.",
-        )
-    )
+    there = ", ".join(exercises) or "there is none"
+    raise ValueError(explain(f"A cell is headed {line!r}.", f"the name of an exercise that has a text file: {there}."))
 
 
 def _answered(notebook: NotebookNode, at: int, topic: str, entry: Entry) -> None:
     """Marks the answer's cell, and puts the check after it where it is missing."""
     answer, check = [*notebook.cells[at : at + 2], None, None][:2]
     if answer is None or answer.cell_type != "code" or BEGIN not in answer.source:
-        raise ValueError(
-            explain(
-                f"No answer stands below the heading of {entry.name}.",
-                f"a code cell in which {BEGIN} and {END} enclose the solution.",
-            )
-        )
+        did = f"No answer stands below the heading of {entry.name}."
+        raise ValueError(explain(did, f"a code cell in which {BEGIN} and {END} enclose the solution."))
     answer.id, answer.source = entry.name, entry.answer or answer.source
     cells.graded(answer, f"{topic}-{entry.name}", solution=True)
     made = cells.check(topic, entry.name, entry.points)
@@ -128,28 +117,74 @@ def _answered(notebook: NotebookNode, at: int, topic: str, entry: Entry) -> None
         check.metadata["nbgrader"] = made.metadata["nbgrader"]
 
 
+def minutes(cells: Iterable[NotebookNode]) -> float:
+    """How long a learner is at these cells: reading, predicting, and answering where they head an exercise."""
+    taken = headed(cells := list(cells))
+    for cell in cells:
+        graded = cell.metadata.get("nbgrader", {})
+        if cell.cell_type == "markdown" and not graded.get("solution"):  # the model answer, which learners lack
+            taken += len(_NO_WORDS.sub("", cell.source).split()) / _WORDS_A_MINUTE
+        elif cell.cell_type == "code" and not graded:
+            taken += sum(bool(line.strip()) for line in cell.source.splitlines()) / _LINES_A_MINUTE
+            taken += cell.source.count("lesson.predict(") * _MINUTES_A_PREDICTION
+    return taken
+
+
+def headed(cells: Iterable[NotebookNode]) -> float:
+    """The minutes that the headings of exercises and of the written question say, more below a long contract."""
+    taken = 0.0
+    for cell in cells:
+        for found in _HEADED.finditer(cell.source) if cell.cell_type == "markdown" else ():
+            long = len(cell.source[found.end() :].split()) > _LONG_WORDS
+            taken += int(found[1]) * (_LONG_FACTOR if long else 1)
+    return taken
+
+
+def parts(notebook: NotebookNode) -> list[list[NotebookNode]]:
+    """The cells of each sitting; each but the first begins where a cell says so."""
+    found: list[list[NotebookNode]] = [[]]
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and _BREAK.search(cell.source):
+            found.append([])
+        found[-1].append(cell)
+    return found
+
+
+def sittings(notebook: NotebookNode) -> tuple[int, ...]:
+    """How many minutes each sitting takes, to five minutes."""
+    return tuple(max(_STEP, _STEP * round(minutes(part) / _STEP)) for part in parts(notebook))
+
+
+def said(minutes: tuple[int, ...]) -> str:
+    """What a lesson's opening says of its time: ``"two sittings, of 40 and 45 minutes"``."""
+    if len(minutes) == 1:
+        return f"{minutes[0]} minutes"
+    *first, last = map(str, minutes)
+    return f"{_COUNTS[len(minutes)]} sittings, of {', '.join(first)} and {last} minutes"
+
+
+def with_minutes(notebook: NotebookNode, minutes: tuple[int, ...]) -> NotebookNode:
+    """The same notebook; its opening and the cells at which later sittings begin say these minutes."""
+    texts, later = [cell for cell in notebook.cells if cell.cell_type == "markdown"], iter(minutes[1:])
+    for cell in texts[:1]:
+        cell.source = _OPENING.sub(said(minutes), cell.source, count=1)
+    for cell in texts[1:]:
+        cell.source = _BREAK.sub(lambda found: f"{found[1]}{next(later)}", cell.source)
+    return notebook
+
+
 def catalogue(source: str, lessons: Mapping[str, LessonInfo]) -> str:
     """The source of ``catalogue.py``, with the minutes and points of these lessons."""
-    lines = source.splitlines(keepends=True)
-    for call in ast.walk(ast.parse(source)):
-        match call:
-            case ast.Call(ast.Name("LessonInfo"), [_, ast.Constant(str(name)), _, _, minutes, points]) if (
-                name in lessons
-            ):
-                for node, value in ((points, lessons[name].points), (minutes, lessons[name].minutes)):
-                    line = lines[node.lineno - 1].encode()
-                    new = line[: node.col_offset] + repr(value).encode() + line[node.end_col_offset :]
-                    lines[node.lineno - 1] = new.decode()
-    return "".join(lines)
+
+    def told(found: re.Match[str]) -> str:
+        lesson = lessons.get(found[2])
+        return f"{found[1]}{lesson.minutes!r}, {lesson.points}" if lesson else found[0]
+
+    return re.sub(r'(LessonInfo\(\s*\d+, "(\w+)",.*?)\([\d, ]+\), \d+', told, source, flags=re.DOTALL)
 
 
 def readme(text: str, lessons: Iterable[tuple[LessonInfo, int]]) -> str:
-    """README with its table of lessons.
-
-    Args:
-        text: what it says now.
-        lessons: all of them in order, each with how many exercises it has.
-    """
+    """README with its table of lessons: all of them in order, each with how many exercises it has."""
     rows = [
         f"| {lesson.number:02d} | [{lesson.title}](notebooks/{lesson.notebook}.ipynb) | {lesson.question} | "
         f"{' + '.join(map(str, lesson.minutes))} | {exercises} | {lesson.points} |\n"

@@ -22,11 +22,10 @@ def kernel_environment(scratch: Path) -> dict[str, str]:
         scratch: an empty folder for this kernel alone.
 
     Returns:
-        - ``COURSE_UTILS_PROGRESS``: a progress file of its own, so that neither the author's progress nor another
-          notebook's shows up in a score card, and none is written.
+        - ``COURSE_UTILS_PROGRESS``: nobody else's progress shows up in a score card, and none is written to.
         - ``IPYTHONDIR``: no start-up files and no history of whoever runs it; kernels side by side share no database.
-        - ``OMP_NUM_THREADS=1``: with more threads a float32 product adds up in another order, and its last digits
-          follow the machine's number of cores; one thread each also suits notebooks that run side by side.
+        - ``OMP_NUM_THREADS=1``: with more threads a float32 product adds up in another order, so that its last digits
+          follow the machine.
         - ``MPLBACKEND``: figures go into the notebook even where the caller asked for another backend.
         - ``PYTHONWARNINGS``: Python's own choice of which warnings to show.
     """
@@ -48,29 +47,22 @@ def executed(notebook: NotebookNode, folder: Path, cell_seconds: float = CELL_SE
         cell_seconds: the limit for each cell.
 
     Raises:
-        ValueError: a cell raised (and is not tagged ``raises-exception``), wrote to stderr, took too long, or its
-            kernel died.
+        ValueError: a cell raised and may not (``raises-exception``), wrote to stderr or took too long; a dead kernel.
     """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKernelError
 
-    result = normalised(notebook)
+    result, begun = normalised(notebook), list[str]()
     for cell in result.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-    place = ""
-
-    def begun(cell: NotebookNode, cell_index: int) -> None:
-        nonlocal place
-        place = f"Cell {cell_index + 1} (counted from 1, id {cell.id})"
-
     client = NotebookClient(
         result,
         timeout=cell_seconds,
         record_timing=False,
         store_widget_state=False,
         coalesce_streams=True,
-        on_cell_execute=begun,
+        on_cell_execute=lambda cell, cell_index: begun.append(f"Cell {cell_index + 1} (counted from 1, id {cell.id})"),
         resources={"metadata": {"path": str(folder)}},
     )
     with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
@@ -78,7 +70,7 @@ def executed(notebook: NotebookNode, folder: Path, cell_seconds: float = CELL_SE
             client.execute(env={**os.environ, **kernel_environment(Path(scratch))})
         except (CellExecutionError, CellControlSignal, DeadKernelError) as error:
             said = ANSI_COLOURS.sub("", str(error)).rstrip()
-            raise ValueError(f"{place} did not finish; the file has been left as it was: {said}") from error
+            raise ValueError(f"{begun[-1]} did not finish; the file has been left as it was: {said}") from error
     for cell in result.cells:
         for output in cell.get("outputs", []):
             if output.get("name") == "stderr":
@@ -87,11 +79,7 @@ def executed(notebook: NotebookNode, folder: Path, cell_seconds: float = CELL_SE
 
 
 def run(path: Path, cell_seconds: float = CELL_SECONDS) -> bool:
-    """Runs a solution notebook in place; the file stays as it was unless every cell ran. Returns whether it changed.
-
-    Raises:
-        ValueError: as ``executed``.
-    """
+    """Runs a solution notebook in place, or leaves it where ``executed`` raises. Returns whether it changed."""
     before = path.read_bytes()
     write(executed(read(path), path.parent, cell_seconds), path)
     return path.read_bytes() != before

@@ -9,7 +9,6 @@ import copy
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
@@ -34,11 +33,16 @@ NOTEBOOK_METADATA = {
 CELL_METADATA = ("nbgrader", "tags")  # anything else is a front end's memory: collapsed, scrolled, execution times
 
 
-@dataclass(frozen=True)
 class Course:
-    """The folder that holds ``notebooks/``, ``notebooks/solutions/`` and ``nbgrader_config.py``."""
+    """A course's folder, and where in it lie the notebooks of learners, their solutions, what goes on from lessons
+    (ungraded, the same files for authors and learners), nbgrader's settings, the catalogue and README.
+    """
 
-    root: Path
+    def __init__(self, root: Path) -> None:
+        self.root, self.learners = root, root / "notebooks"
+        self.solutions, self.further = self.learners / "solutions", self.learners / "further"
+        self.config, self.readme = root / "nbgrader_config.py", root / "README.md"
+        self.catalogue = root / "course_utils" / "catalogue.py"
 
     @classmethod
     def containing(cls, start: Path) -> "Course":
@@ -50,38 +54,9 @@ class Course:
         for folder in (start.resolve(), *start.resolve().parents):
             if (folder / "notebooks" / "solutions").is_dir():
                 return cls(folder)
-        raise ValueError(
-            explain(
-                f"A course was looked for in {start} and the folders above it.",
-                "one of them holds notebooks/solutions/.",
-                try_this="run the command inside the course's folder, or name it with --course.",
-            )
-        )
-
-    @property
-    def solutions(self) -> Path:
-        return self.root / "notebooks" / "solutions"
-
-    @property
-    def learners(self) -> Path:
-        return self.root / "notebooks"
-
-    @property
-    def further(self) -> Path:
-        """Where the notebooks lie that go on from lessons, ungraded: the same files for authors and learners."""
-        return self.learners / "further"
-
-    @property
-    def config(self) -> Path:
-        return self.root / "nbgrader_config.py"
-
-    @property
-    def catalogue(self) -> Path:
-        return self.root / "course_utils" / "catalogue.py"
-
-    @property
-    def readme(self) -> Path:
-        return self.root / "README.md"
+        did = f"A course was looked for in {start} and the folders above it."
+        mend = "run the command inside the course's folder, or name it with --course."
+        raise ValueError(explain(did, "one of them holds notebooks/solutions/.", try_this=mend))
 
     def exercises(self, topic: str) -> Path:
         """The folder of a lesson's exercises and predictions."""
@@ -97,20 +72,12 @@ class Course:
         full = {topic_of(path): stem for stem, path in found.items()}  # authors call a lesson by its name alone
         wanted = [full.get(Path(name).stem, Path(name).stem) for name in names] or list(found)
         if unknown := set(wanted) - found.keys():
-            raise ValueError(
-                explain(
-                    f"There is no solution notebook called {', '.join(sorted(unknown))}.",
-                    f"one of {', '.join(found)}.",
-                )
-            )
+            did = f"There is no solution notebook called {', '.join(sorted(unknown))}."
+            raise ValueError(explain(did, f"one of {', '.join(found)}."))
         return [path for stem, path in found.items() if stem in wanted]
 
     def further_paths(self, names: Sequence[str] = ()) -> list[Path]:
-        """The notebooks that go on from lessons, in order; with ``names``, only theirs.
-
-        Raises:
-            ValueError: as ``solution_paths``.
-        """
+        """The notebooks that go on from lessons, in order; with ``names``, only theirs, as ``solution_paths``."""
         wanted = {path.name for path in self.solution_paths(names)}
         return [path for path in sorted(self.further.glob("*.ipynb")) if not names or path.name in wanted]
 
@@ -137,13 +104,8 @@ def read(path: Path) -> NotebookNode:
             raise ValueError(f"it is of format {data['nbformat']}")
         return nbformat.v4.to_notebook(data)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            explain(
-                f"{path} could not be read as a notebook: {error!r}.",
-                "a notebook of format 4.5, as JupyterLab saves it.",
-                try_this="open it in JupyterLab, or take the last good version from git.",
-            )
-        ) from error
+        did, mend = f"{path} could not be read as a notebook: {error!r}.", "take the last good version from git."
+        raise ValueError(explain(did, "a notebook of format 4.5, as JupyterLab saves it.", try_this=mend)) from error
 
 
 def dumps(notebook: NotebookNode) -> str:
@@ -158,8 +120,7 @@ def normalised(notebook: NotebookNode) -> NotebookNode:
     tags, nbgrader's fields and the outputs stay.
     """
     result = copy.deepcopy(notebook)
-    result.nbformat, result.nbformat_minor = 4, 5
-    result.metadata = nbformat.from_dict(NOTEBOOK_METADATA)
+    result.nbformat, result.nbformat_minor, result.metadata = 4, 5, nbformat.from_dict(NOTEBOOK_METADATA)
     count = 0
     for cell in result.cells:
         cell.metadata = NotebookNode({key: cell.metadata[key] for key in CELL_METADATA if cell.metadata.get(key)})

@@ -1,10 +1,10 @@
 """What rules look at, a ``Notebook`` of ``Cell``, and what they find: a ``Problem``; ``report`` lists several."""
 
-import ast
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from textwrap import shorten
 from typing import NamedTuple
 
 from nbformat import NotebookNode
@@ -19,6 +19,28 @@ class Problem(NamedTuple):
     text: str
 
 
+class Cell:
+    """One cell, its number from 1, and what rules ask of it; what it lacks is empty."""
+
+    def __init__(self, number: int, node: NotebookNode) -> None:
+        grading = node.metadata.get("nbgrader", {})
+        is_code, is_graded, is_solution = node.cell_type == "code", bool(grading.get("grade")), grading.get("solution")
+        self.number, self.node, self.kind = number, node, node.cell_type
+        self.id, self.source, self.outputs = node.get("id", ""), node.source, node.get("outputs", [])
+        self.grade_id = str(grading.get("grade_id", ""))
+        self.is_answer = is_code and bool(is_solution)
+        self.is_check = is_code and is_graded and not is_solution
+        self.is_written = node.cell_type == "markdown" and bool(is_graded or is_solution)
+
+    @property
+    def first_line(self) -> str:
+        return shorten(next(iter(self.source.strip().splitlines()), ""), 80)
+
+    @property
+    def plain_code(self) -> str:
+        return plain_code(self.source)
+
+
 @dataclass(frozen=True)
 class Notebook:
     """A notebook, and what is expected of it.
@@ -29,7 +51,6 @@ class Notebook:
         node: as ``files.read`` gives it.
         folder: where its readers open it; what it links to is looked for there.
         questions: the predictions for which the lesson has a word to who guesses wrong.
-        minutes: how long each sitting takes a learner; empty where that is not looked at.
     """
 
     name: str
@@ -37,90 +58,22 @@ class Notebook:
     node: NotebookNode
     folder: Path = Path()
     questions: Set[str] = frozenset()
-    minutes: tuple[int, ...] = ()
 
     @cached_property
-    def cells(self) -> "list[Cell]":
+    def cells(self) -> list[Cell]:
         return [Cell(number, node) for number, node in enumerate(self.node.cells, start=1)]
 
     @property
-    def code(self) -> "list[Cell]":
+    def code(self) -> list[Cell]:
         """The code cells that hold code."""
         return [cell for cell in self.cells if cell.kind == "code" and cell.source.strip()]
 
-    def problem(self, rule: str, what: str, mend: str, cell: "Cell | None" = None) -> Problem:
+    def problem(self, rule: str, what: str, mend: str, cell: Cell | None = None) -> Problem:
         """What a rule of this name yields: what is wrong with the cell, or with the whole notebook, and what to do."""
         place = self.name
         if cell:
             place += f", cell {cell.number} (id {cell.id or 'missing'}): {cell.first_line}"
         return Problem(place, f"{what} [{rule}]\n  Mend: {mend}")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell, with the questions that rules ask."""
-
-    number: int
-    node: NotebookNode
-
-    @property
-    def kind(self) -> str:
-        return self.node.cell_type
-
-    @property
-    def id(self) -> str:
-        return self.node.get("id", "")
-
-    @property
-    def source(self) -> str:
-        return self.node.source
-
-    @property
-    def first_line(self) -> str:
-        line = next((line for line in self.source.splitlines() if line.strip()), "")
-        return line if len(line) <= 80 else line[:77] + "..."
-
-    @property
-    def outputs(self) -> list[NotebookNode]:
-        return self.node.get("outputs", [])
-
-    @property
-    def grading(self) -> Mapping:
-        """nbgrader's metadata; empty where there is none."""
-        return self.node.metadata.get("nbgrader", {})
-
-    @property
-    def grade_id(self) -> str:
-        return str(self.grading.get("grade_id", ""))
-
-    @property
-    def is_answer(self) -> bool:
-        return self.kind == "code" and bool(self.grading.get("solution"))
-
-    @property
-    def is_check(self) -> bool:
-        return self.kind == "code" and bool(self.grading.get("grade")) and not self.grading.get("solution")
-
-    @property
-    def is_written(self) -> bool:
-        return self.kind == "markdown" and bool(self.grading.get("grade") or self.grading.get("solution"))
-
-    @property
-    def points(self) -> float:
-        points = self.grading.get("points", 0)
-        return float(points) if isinstance(points, (int, float)) else 0.0
-
-    @property
-    def plain_code(self) -> str:
-        return plain_code(self.source)
-
-    @cached_property
-    def tree(self) -> ast.Module | None:
-        """The source's syntax tree; None where it is not Python."""
-        try:
-            return ast.parse(self.plain_code)
-        except SyntaxError:
-            return None
 
 
 def plain_code(source: str) -> str:

@@ -1,5 +1,5 @@
-"""The programs that show misconceptions and errors: each is run by itself (``printed``), what it prints is kept
-(``store``, ``store_error``)."""
+"""The programs that show misconceptions and errors: each is run by itself (``printed``), and what it prints is kept
+(``store``)."""
 
 import io
 import re
@@ -10,12 +10,13 @@ from pathlib import Path
 
 from course_utils.authoring.warm import context
 from course_utils.base.expected import sentences, without_addresses
-from course_utils.base.files import read_toml, write_whole
+from course_utils.base.files import write_whole
 
 # In a whole message: where PyTorch was built, and in a traceback the frames of whoever runs the program.
 _NOT_THE_PROGRAM_S = re.compile(
     r" ?\(Triggered internally at [^)]*\)|^  File \"(?!<program>).*\n(?:    .*\n)*", re.MULTILINE
 )
+_PROGRAM = re.compile(r"^program = '''(.*?)'''\n(?:prints = '''.*?'''\n)?", re.DOTALL | re.MULTILINE)
 LONGEST_S = 60.0  # for one program on a busy machine; each takes well under a second
 
 
@@ -38,7 +39,10 @@ def printed(programs: Sequence[str], whole: bool = False) -> list[str]:
 
 
 def _run(program: str, whole: bool) -> str:
-    line = _whole if whole else _line
+    def line(kind: type, message: object) -> str:
+        text = _NOT_THE_PROGRAM_S.sub("", without_addresses(str(message))) if whole else sentences(message)[0]
+        return f"{kind.__name__}: {text}".rstrip()
+
     output = io.StringIO()
     with redirect_stdout(output), warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -50,55 +54,16 @@ def _run(program: str, whole: bool) -> str:
     return "\n".join(line.rstrip() for line in output.getvalue().strip("\n").splitlines())
 
 
-def _line(kind: type, message: object) -> str:
-    return f"{kind.__name__}: {sentences(message)[0]}"
-
-
-def _whole(kind: type, message: object) -> str:
-    return f"{kind.__name__}: {_NOT_THE_PROGRAM_S.sub('', without_addresses(str(message)))}".rstrip()
-
-
-def store(path: Path) -> list[str]:
-    """Runs the programs of an exercise's text file and writes what they print into it.
+def store(path: Path, whole: bool = False) -> bool:
+    """Runs the programs of a text file and writes below each what it prints, ``whole`` as for ``printed``. All else in
+    the file stays as its author wrote it.
 
     Returns:
-        the keys of the misconceptions whose output is new or another one than before.
+        whether one of them prints something else than before.
     """
     text = path.read_text(encoding="utf-8")
-    told = read_toml(path).get("misconceptions", {})
-    shown = {key: fields for key, fields in told.items() if "program" in fields}
-    changed = []
-    for key, prints in zip(shown, printed([fields["program"] for fields in shown.values()]), strict=True):
-        if shown[key].get("prints", "").strip("\n") != prints:
-            changed.append(key)
-            text = _replaced(text, key, prints)
-    if changed:
-        write_whole(path, text)
-    return changed
-
-
-def _replaced(text: str, key: str, prints: str) -> str:
-    # Everything else in the file stays as its author wrote it.
-    head = re.search(rf'^\[misconceptions\.(?:{re.escape(key)}|"{re.escape(key)}")\]$', text, re.MULTILINE)
-    assert head, f"the table of {key!r} is written in another way"
-    following = re.compile(r"^\[misconceptions\.", re.MULTILINE).search(text, head.end())
-    end = following.start() if following else len(text)
-    table = re.sub(r"^prints = '''.*?'''\n", "", text[head.start() : end], flags=re.DOTALL | re.MULTILINE)
-    table = table.rstrip("\n") + f"\nprints = '''\n{prints}\n'''\n" + ("\n" if following else "")
-    return text[: head.start()] + table + text[end:]
-
-
-def store_error(path: Path) -> bool:
-    """Runs the program of a page in the index of errors and writes what PyTorch says to it into the page's file.
-
-    Returns:
-        whether that is something else than before.
-    """
-    text, page = path.read_text(encoding="utf-8"), read_toml(path)
-    (prints,) = printed([page["program"]], whole=True)
-    if page.get("prints", "").strip("\n") == prints:
-        return False
-    text = re.sub(r"^prints = '''.*?'''\n", "", text, flags=re.DOTALL | re.MULTILINE)
-    before, program, after = re.split(r"^(program = '''.*?'''\n)", text, maxsplit=1, flags=re.DOTALL | re.MULTILINE)
-    write_whole(path, f"{before}{program}prints = '''\n{prints}\n'''\n{after}")
-    return True
+    shown = iter(printed([found[1] for found in _PROGRAM.finditer(text)], whole))
+    told = _PROGRAM.sub(lambda found: f"program = '''{found[1]}'''\nprints = '''\n{next(shown)}\n'''\n", text)
+    if told != text:
+        write_whole(path, told)
+    return told != text

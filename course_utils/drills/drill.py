@@ -6,27 +6,35 @@ practice.check({"a": True, "b": ...})   # says for each wrong answer which line 
 
 from __future__ import annotations
 
-import importlib
+import contextlib
 import operator
 import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from course_utils.base.document import Block, Shown
+from course_utils.base.document import Block, Shown, Sign, card, code, item, items, line, notes, paragraph, rows, typed
 from course_utils.base.errors import explain
+from course_utils.base.markup import GREEN, GREY, ORANGE, clean
 from course_utils.base.text import describe
-from course_utils.drills.card import DrillScore, drill_card, judged
-from course_utils.drills.engine import Question, apart, written
-from course_utils.drills.moves import Answer, Topic
+from course_utils.drills.loops import IN_DIMS, SCALE
+from course_utils.drills.modules import GATES, HOOKS
+from course_utils.drills.moves import Answer, Question, apart, written
+from course_utils.drills.recording import FLAGS, LEAVES, MODES
 from course_utils.drills.review import pull_request
+from course_utils.drills.saved import EDITS, FUNCTIONS
 from course_utils.progress.history import record_drill, stored
 
 LEVELS = (1, 2, 3)
-TOPICS = ("flags", "leaves", "modes", "edits", "gates", "hooks", "functions", "scale", "in_dims")
+TOPICS = {
+    "flags": FLAGS, "leaves": LEAVES, "modes": MODES, "edits": EDITS, "gates": GATES, "hooks": HOOKS,
+    "functions": FUNCTIONS, "scale": SCALE, "in_dims": IN_DIMS,
+}  # fmt: skip
 REVIEW = "review"
 _FRESH_SEEDS = 1_000_000
+_WRONG, _UNREADABLE = Sign("✗", "not what happens", ORANGE), Sign("✗", "no answer to the question", ORANGE)
+_RIGHT, _OPEN = Sign("✓", "right", GREEN), Sign("-", "no answer yet", GREY)
 
 
 def drill(topic: str | None = None, seed: int | str | None = None, level: int = 1) -> Drill:
@@ -63,40 +71,30 @@ def drill(topic: str | None = None, seed: int | str | None = None, level: int = 
         raise ValueError(explain(f"drill({describe(topic)}) was asked for.", f"one of {topics}."))
     if level not in LEVELS:
         raise ValueError(explain(f"drill({topic!r}, level={describe(level)}) was asked for.", "level 1, 2 or 3."))
-    seed, level = secrets.randbelow(_FRESH_SEEDS) if seed is None else _seed(seed), int(level)
+    if seed is None:
+        seed = secrets.randbelow(_FRESH_SEEDS)
+    elif not isinstance(seed, str) and not hasattr(seed, "__index__"):
+        did = f"drill(..., seed={describe(seed)}) was called."
+        raise TypeError(explain(did, "a whole number, a text, or None for a fresh seed."))
+    seed, level = seed.strip() if isinstance(seed, str) else operator.index(seed), int(level)
     draw = random.Random(f"{topic}/{level}/{seed}")
     if topic == REVIEW:
         return Drill(topic, level, seed, *pull_request(draw, level))
-    table = topic_of(topic)
+    table = TOPICS[topic]
     return Drill(topic, level, seed, *apart(lambda: written(table, level, draw)), table.task, because)
-
-
-def topic_of(name: str) -> Topic:
-    """The table of a topic."""
-    return importlib.import_module(f"course_utils.drills.{name}").TOPIC
 
 
 def _due() -> tuple[str, str]:
     """The topic of a misconception that is open, else of the one that was cleared up longest ago, else any; and why."""
-    by_lesson = {lesson: name for name in TOPICS for lesson in topic_of(name).lessons}
-    rows = [(by_lesson[one], row) for row in stored().told.values() if (one := row.home.partition("/")[0]) in by_lesson]
+    topics = {lesson: name for name, table in TOPICS.items() for lesson in table.lessons}
+    rows = [(topics[one], row) for row in stored().told.values() if (one := row.home.partition("/")[0]) in topics]
     if still_open := [(topic, row) for topic, row in rows if row.is_open]:
         topic, row = secrets.choice(still_open)
         return topic, f"“{row.name}” is still open in `{row.exercise}`."
     if rows:
         topic, row = min(rows, key=lambda pair: pair[1].cleared_at or "")
         return topic, f"You cleared up “{row.name}” longest ago."
-    return secrets.choice(TOPICS), ""
-
-
-def _seed(seed: Any) -> int | str:
-    if isinstance(seed, str):
-        return seed.strip()
-    try:
-        return int(operator.index(seed))  # NumPy's and torch's whole numbers too
-    except TypeError:
-        did = f"drill(..., seed={describe(seed)}) was called."
-        raise TypeError(explain(did, "a whole number, a text, or None for a fresh seed.")) from None
+    return secrets.choice([*TOPICS]), ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,8 +102,7 @@ class Drill(Shown):
     """A program to read and what is asked about it.
 
     Attributes:
-        topic: what it is about.
-        level: how hard it is, 1 to 3.
+        topic, level: what it is about, and how hard it is, 1 to 3.
         seed: gives the same drill again.
         lines: the program.
         questions: what is asked of it, with the answers and their reasons.
@@ -142,11 +139,136 @@ class Drill(Shown):
         Returns:
             The score, one point for each key, as a card. ``progress()`` counts the first answer to each key.
         """
-        found, notes = judged(self.questions, self.lines, answers)
-        held = {one.key: one.is_right for one in found if one.is_right is not None and one.key in self.choices}
+        if not isinstance(answers, Mapping):
+            if repr(answers) in ("None", "Ellipsis", "{Ellipsis}"):
+                return DrillScore(self)
+            expected = "expected", f"a dict with the keys {', '.join(self.choices)}"
+            details = ("you said", describe(answers, 40)), expected
+            return DrillScore(self, (Judged("your answer", False, "", details),))
+        found = tuple(self._judged(question, answers.get(question.key, ...)) for question in self.questions)
+        if all(one.is_right is None for one in found):
+            return DrillScore(self)
+        extra = [describe(key, 30) for key in answers if key not in self.choices][:6]
+        ignored = f"Ignored, since the drill does not ask for it: {', '.join(extra)}." if extra else ""
+        held = {one.key: one.is_right for one in found if one.is_right is not None}
         not_stored = record_drill(self.topic, self.level, self.seed, held)
-        notes += (not_stored,) if not_stored else ()
-        return DrillScore(self.topic, self.level, self.seed, len(self.questions), found, notes)
+        return DrillScore(self, found, tuple(note for note in (ignored, not_stored) if note))
+
+    def _judged(self, question: Question, given: Any) -> Judged:
+        value, said = _choice(given, question.choices), ("you said", describe(given, 40))
+        if value in (..., question.answer):
+            return Judged(question.key, value is not ... or None)
+        if value is None:
+            values = ", ".join(map(repr, question.choices))
+            expected = "True or False" if True in question.choices else f"one of {values}"
+            return Judged(question.key, False, "", (said, ("expected", expected)))
+        decides = f"line {question.line}", self.lines[question.line - 1].strip()
+        explanation = f"Line {question.line} decides. {question.explanation}"
+        return Judged(question.key, False, explanation, (said, ("PyTorch", describe(question.answer)), decides))
 
     def card(self) -> Block:
-        return drill_card(self)
+        """The program, what is asked, and the cell to answer with."""
+        numbered = "\n".join(f"{number:2}  {line}" for number, line in enumerate(self.lines, 1))
+        kinds: dict[str, list[str]] = {}
+        for question in self.questions:
+            values = " or ".join(map(repr, question.choices)).replace(" or ", ", ", len(question.choices) - 2)
+            kinds.setdefault(f"{question.asks} {values}", []).append(f"`{question.key}`")
+        # It names the seed, so that it is the same drill tomorrow.
+        cell = [f"{_call(self.topic, self.level, f', seed={self.seed!r}')}.check({{"]
+        cell += [*(f'    "{key}": ...,' for key in self.choices), "})"]
+        blocks = [
+            *[paragraph(self.because)] * bool(self.because),
+            paragraph(f"{self.task} Read the program, do not run it: the check does that."),
+            typed(numbered),
+            *(paragraph(f"{', '.join(keys)}: {asks}") for asks, keys in kinds.items()),
+            paragraph("Answer in a cell of its own:"),
+            code("\n".join(cell)),
+        ]
+        return card(_title(self), blocks, is_section=True)
+
+
+def _title(made: Drill) -> str:
+    return f"{made.topic} drill, level {made.level}, seed {clean(made.seed, 40)}"
+
+
+def _call(topic: str, level: int, seed: str = "") -> str:
+    """The call that makes a drill; ``seed`` as it is written there."""
+    return f'drill("{topic}"{seed}' + f", level={level}" * (level > 1) + ")"
+
+
+class Judged(NamedTuple):
+    """What became of one key: whether it is right (None where there is no answer yet), the explanation of a wrong one
+    (empty where it is no answer to the question), and what else a card shows, as pairs of a label and a text."""
+
+    key: str
+    is_right: bool | None
+    explanation: str = ""
+    details: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class DrillScore(Shown):
+    """What a drill's check found, as a card; ``float(score)`` is how many answers are right.
+
+    Attributes:
+        drill: what was answered.
+        answers: what became of each key; empty where nothing was answered.
+        notes: remarks of one line each.
+    """
+
+    drill: Drill
+    answers: tuple[Judged, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __float__(self) -> float:
+        return float(sum(one.is_right is True for one in self.answers))
+
+    @property
+    def possible(self) -> int:
+        """How many keys there are."""
+        return len(self.drill.questions)
+
+    @property
+    def status(self) -> str:
+        """``"passed"`` where all is right, ``"partial"``, or ``"not attempted"``."""
+        if not self.answers:
+            return "not attempted"
+        return "passed" if float(self) == self.possible else "partial"
+
+    def card(self) -> Block:
+        wrong = [_wrong(one) for one in self.answers if one.is_right is False]
+        keys = {
+            is_right: [f"`{one.key}`" for one in self.answers if one.is_right is is_right] for is_right in (True, None)
+        }
+        others = [line(sign, ", ".join(keys[it])) for sign, it in ((_RIGHT, True), (_OPEN, None)) if keys[it]]
+        blocks = [items(wrong, "", others)] * bool(self.answers) + [notes(self.notes)] * bool(self.notes)
+        verdict = f"{float(self):.0f} of {self.possible} right." if self.answers else "not attempted yet."
+        colour = {"passed": GREEN, "not attempted": GREY}.get(self.status, ORANGE)
+        blocks.append(paragraph(self._next_step(), "Next"))
+        return card(f"{_title(self.drill)}: {verdict}", blocks, colour, is_section=True)
+
+    def _next_step(self) -> str:
+        if self.status == "not attempted":
+            return "Put your answers in place of the `...`, and run the cell again."
+        topic, level = self.drill.topic, self.drill.level
+        another = f"`{_call(topic, level)}` draws another program"
+        if self.status != "passed":
+            return f"answer again, or go on: {another}."
+        return f"{another}, `{_call(topic, level + 1)}` a harder one." if level < 3 else f"{another}."
+
+
+def _wrong(one: Judged) -> Block:
+    blocks = [paragraph(one.explanation)] * bool(one.explanation)
+    return item(_WRONG if one.explanation else _UNREADABLE, f"`{one.key}`", [*blocks, rows(one.details)])
+
+
+def _choice(given: Any, choices: tuple[Answer, ...]) -> Any:
+    """The choice that an answer stands for; ``...`` for none yet, None for what is no answer to the question."""
+    names: dict[str, Answer] = {str(choice).casefold(): choice for choice in choices}
+    if True in choices:
+        names |= {"1": True, "0": False}
+    with contextlib.suppress(AttributeError, TypeError, RuntimeError, ValueError):
+        given = given.item()  # of NumPy and torch
+    is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
+    text = format(given, "g") if is_number else str(given).strip().casefold()
+    return names.get(text, ... if given is None or given is ... else None)

@@ -2,19 +2,20 @@
 with one of its known mistakes in it. What the exercise's own claims see of it is the proof.
 """
 
-import contextlib
 import importlib
 import random
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
+from unittest import mock
 
 from course_utils.base.errors import explain
 from course_utils.catalogue import LESSONS
 from course_utils.checks import draws
 from course_utils.checks.compare import Compared, edited
 from course_utils.checks.judge import judge
-from course_utils.drills.engine import LINE_LENGTH, Question
+from course_utils.checks.misconceptions import Misconception
+from course_utils.drills.moves import LINE_LENGTH, Question
 from course_utils.progress.history import stored
 
 _LINES = {1: 3, 2: 5, 3: 99}  # how many to choose from, by level
@@ -22,11 +23,12 @@ _OTHERS = 3  # mistakes of the exercise that are tried for what else might be se
 
 
 class _Mistake(NamedTuple):
-    """A model answer with one wrong line (from 1): which exercise's, and at which place of its ``ways``."""
+    """A model answer with one wrong line (from 1): whose, at which place of its ``ways``, and the thought."""
 
     lesson: str
     exercise: Compared
     at: int
+    thought: Misconception
     right: tuple[str, ...]
     lines: tuple[str, ...]
     wrong: int
@@ -40,34 +42,26 @@ def pull_request(draw: random.Random, level: int) -> tuple[tuple[str, ...], tupl
     """
     had, found = stored().told, list(_mistakes())
     draw.shuffle(found)
-    known = [(one.exercise.misconceptions[one.exercise.ways[one.at][0]], one) for one in found]
-    mine = [pair for pair in known if (pair[1].lesson, pair[1].exercise.name, pair[0].home) in had]
-    for misconception, one in mine + known:  # what the learner once had wrong comes first
+    mine = [one for one in found if (one.lesson, one.exercise.name, one.thought.home) in had]
+    for one in mine + found:  # what the learner once had wrong comes first
         about, expected, values = _seen(one, draw.getrandbits(62))
         if not values:
             continue
         others = [n for n, line in enumerate(one.lines, 1) if n != one.wrong and line.strip('" ') == line.strip() != ""]
         lines = sorted([one.wrong, *draw.sample(others, min(_LINES[level] - 1, len(others)))])
         right = f"The line is right as `{one.right[one.wrong - 1].strip()}`, and the check expects {expected}."
-        why = f"{' '.join(misconception.explanation.split())} {right}"
-        asked = [
-            ("line", str(one.wrong), "which line is wrong?", list(map(str, lines))),
-            ("seen", values[0], f"what does the check see of “{about}”?", sorted(values)),
-        ]
+        proof = one.wrong, f"{' '.join(one.thought.explanation.split())} {right}"
+        seen = f"what does the check see of “{about}”?"
         questions = (
-            Question(key, answer, one.wrong, why, asks, tuple(choices), one.right, expected)
-            for key, answer, asks, choices in asked
+            Question("line", str(one.wrong), *proof, "which line is wrong?", (*map(str, lines),), one.right, expected),
+            Question("seen", values[0], *proof, seen, (*sorted(values),), one.right, expected),
         )
-        name, is_mine = one.exercise.name, (misconception, one) in mine
+        name = one.exercise.name
         task = f"A colleague's pull request for `{name}`, which you have passed. One line is wrong."
-        return one.lines, tuple(questions), task, f"You once had “{misconception.name}” in `{name}`." * is_mine
-    raise ValueError(
-        explain(
-            'drill("review") was asked for.',
-            "an exercise that you have passed: a drill shows its answer, and never that of one that is still open.",
-            try_this="another topic, or the next exercise; `progress()` says which that is.",
-        )
-    )
+        return one.lines, questions, task, f"You once had “{one.thought.name}” in `{name}`." * (one in mine)
+    expected = "an exercise that you have passed: a drill shows its answer, and never that of one that is still open."
+    mend = "another topic, or the next exercise; `progress()` says which that is."
+    raise ValueError(explain('drill("review") was asked for.', expected, try_this=mend))
 
 
 def _mistakes() -> Iterator[_Mistake]:
@@ -76,11 +70,11 @@ def _mistakes() -> Iterator[_Mistake]:
         exercises = importlib.import_module(f"course_utils.lessons.{row.lesson}").EXERCISES
         for exercise in [one for one in exercises if one.name == row.exercise and isinstance(one, Compared)]:
             right = _lines(exercise.source)
-            for at, (_, edits) in enumerate(exercise.ways):
-                lines = _lines(edited(exercise.source, edits, exercise.name))
+            for at, (key, edits) in enumerate(exercise.ways):
+                lines, thought = _lines(edited(exercise.source, edits, exercise.name)), exercise.misconceptions[key]
                 wrong = [n for n, pair in enumerate(zip(right, lines, strict=False), 1) if pair[0] != pair[1]]
                 if len(right) == len(lines) and len(wrong) == 1 and max(map(len, lines)) <= LINE_LENGTH:
-                    yield _Mistake(row.lesson, exercise, at, right, lines, wrong[0])
+                    yield _Mistake(row.lesson, exercise, at, thought, right, lines, wrong[0])
 
 
 def _lines(source: str) -> tuple[str, ...]:
@@ -91,7 +85,7 @@ def _seen(one: _Mistake, seed: int) -> tuple[str, str, list[str]]:
     """What the first claim that fails looks at, what it expects there, and what it sees: of this mistake, of others, of
     the right answer. Nothing is seen where that could not be told without running it."""
     ways = [at for at, (key, _) in enumerate(one.exercise.ways) if key != one.exercise.ways[one.at][0]][:_OTHERS]
-    with _same_draws(seed):
+    with mock.patch.object(draws, "source", random.Random(seed).getrandbits):  # the same inputs each time
         mine, *others = (_failed(one, at) for at in (one.at, *ways))
     about, _, expected = mine.get("expected", "").replace("at most ", "").partition(": ")
     values = [mine, *(other for other in others if other.get("expected") == mine.get("expected"))]
@@ -104,13 +98,3 @@ def _failed(one: _Mistake, at: int) -> dict[str, str]:
     """What the check says first of one of the exercise's mistakes."""
     claims = judge(one.exercise, one.exercise.mistakes[at][1], one.lesson).claims
     return dict(next((claim.details for claim in claims if claim.judged and not claim.held), ()))
-
-
-@contextlib.contextmanager
-def _same_draws(seed: int) -> Iterator[None]:
-    """Checks draw the same inputs each time."""
-    before, draws.source = draws.source, random.Random(seed).getrandbits
-    try:
-        yield
-    finally:
-        draws.source = before

@@ -1,7 +1,6 @@
 """A small solution notebook that breaks no rule, with outputs as a run would leave them, and a course around it."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -9,7 +8,6 @@ import pytest
 
 from course_utils.authoring import cells
 from course_utils.authoring.files import Course
-from course_utils.catalogue import LESSONS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SNAPSHOT = '''\
@@ -82,12 +80,9 @@ def solution():
 
 
 @pytest.fixture
-def course(tmp_path, solution, monkeypatch) -> Course:
+def course(tmp_path, solution) -> Course:
     """A course with the repository's own nbgrader settings, one solution notebook and its exercises' text files."""
     folder = tmp_path / "course"
-    for module in ("build", "lint"):
-        lessons = tuple(replace(lesson, minutes=(15,)) for lesson in LESSONS)
-        monkeypatch.setattr(f"course_utils.authoring.{module}.LESSONS", lessons)
     for number, (exercise, points, minutes) in enumerate(EXERCISES, start=1):
         text = f"number = {number}\npoints = {points}\nminutes = {minutes}\n"
         path = folder / "course_utils" / "lessons" / "detach" / f"{exercise}.toml"

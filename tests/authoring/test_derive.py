@@ -5,9 +5,8 @@ import pytest
 
 from course_utils.authoring import cells
 from course_utils.authoring.build import build
-from course_utils.authoring.derive import Entry, catalogue, derived
+from course_utils.authoring.derive import Entry, catalogue, derived, minutes, sittings, with_minutes
 from course_utils.authoring.files import dumps, read
-from course_utils.authoring.sittings import minutes, sittings, with_minutes
 from course_utils.catalogue import LESSONS, LessonInfo, text_files
 
 ENTRIES = {

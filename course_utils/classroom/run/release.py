@@ -12,9 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from course_utils.authoring.files import read, topic_of
-from course_utils.authoring.lint import exercises_of, lint_learner, report
+from course_utils.authoring.lint import lint_learner, report, solution_regions, unique_ids
 from course_utils.authoring.problems import Notebook, Problem
-from course_utils.authoring.rules import solution_regions, unique_ids
 from course_utils.catalogue import LESSONS
 from course_utils.classroom.course.folder import HIDDEN_TESTS, ClassFolder, last_words
 from course_utils.classroom.course.source import called_on_lesson, lessons_made
@@ -83,7 +82,7 @@ def _checks(page: Notebook) -> Iterator[Problem]:
             continue
         match called_on_lesson(cell.source):
             case variable, name, _ if variable in lessons:
-                known = exercises_of(lessons[variable]) or {}
+                known = next((info.exercises for info in LESSONS if info.name == lessons[variable]), {})
                 if name not in known:
                     named = ", ".join(known) or "none; lessons are " + ", ".join(info.name for info in LESSONS)
                     what = f"The lesson {lessons[variable]} has no exercise {name}; it has {named}."
