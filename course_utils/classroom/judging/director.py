@@ -21,7 +21,7 @@ from course_utils.classroom.rebuild.reading import LONGEST_OUTPUT, clean_outputs
 from course_utils.classroom.rebuild.rebuild import Rebuilt, Step
 from course_utils.classroom.rebuild.released import ReleasedCell, ReleasedNotebook
 from course_utils.classroom.sandbox.protocol import Ended
-from course_utils.classroom.sandbox.warm_python import Session, WarmPython
+from course_utils.classroom.sandbox.warm_python import WarmPython
 
 _MOST_RUNS = 8  # how often cells are run again after one of them ended its process
 _MOST_SAID = 500  # characters of an error that are kept
@@ -108,7 +108,7 @@ class Director:
             current: Step | None = None
             self._errors = {}
             try:
-                with self._python.session(self._limits) as session:
+                with self._python.submission(self._limits):
                     for again in (False, True):
                         for current in self._steps:
                             cell = current.released
@@ -117,9 +117,9 @@ class Director:
                             if cell is not None and current.role == "check":
                                 if judged.get(cell.id, 0) <= again and (current, cell) in self._open():
                                     judged[cell.id] = 1 + again
-                                    self._note(cell, self._check(session, cell, current))
+                                    self._note(cell, self._check(cell, current))
                             elif not again and current.role in roles and self._is_run(current):
-                                self._cell(session, current)
+                                self._cell(current)
                 return
             except Ended as ended:
                 assert current is not None
@@ -141,8 +141,8 @@ class Director:
     def _is_run(self, step: Step) -> bool:
         return bool(step.is_code and step.source.strip() and step.index not in self._ended)
 
-    def _cell(self, session: Session, step: Step) -> None:
-        answer = session.ask(
+    def _cell(self, step: Step) -> None:
+        answer = self._python.ask(
             {
                 "do": "cell",
                 "source": step.source,
@@ -171,8 +171,8 @@ class Director:
 
     # Judging.
 
-    def _check(self, session: Session, cell: ReleasedCell, step: Step) -> Verdict:
-        message = session.ask(
+    def _check(self, cell: ReleasedCell, step: Step) -> Verdict:
+        message = self._python.ask(
             {
                 "do": "check",
                 "lesson": cell.lesson,

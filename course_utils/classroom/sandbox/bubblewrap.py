@@ -1,4 +1,4 @@
-"""Starts the warm interpreter inside bubblewrap (``start``), and says what is missing for that (``missing``).
+"""Starts the warm Python inside bubblewrap (``start``), and says what is missing for that (``missing``).
 
 Inside there is no network, no home directory and no course folder: only the interpreter, the installed packages and
 this package, all read-only, and empty folders in memory. See https://github.com/containers/bubblewrap.
@@ -12,21 +12,26 @@ import site
 import subprocess
 import sys
 import sysconfig
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
 from course_utils.base.errors import explain
+from course_utils.classroom.sandbox import seccomp
 
 PACKAGE = Path(__file__).resolve().parents[2]
 _SYSTEM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
-# What the dynamic linker, the time zone and matplotlib's fonts are read from; nothing about users.
-_SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/fonts")
-_CPU = "/sys/devices/system/cpu"  # torch counts cores there, and complains on stderr where it is missing
+# What the dynamic linker, the time zone and matplotlib's fonts are read from; nothing about users. torch counts cores
+# in the last, and complains on stderr where it is missing.
+_SYSTEM_FILES = (
+    *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/fonts"),
+    "/sys/devices/system/cpu",
+)
 HOME = "/home/student"
 FOLDER_BYTES = 64 * 2**20
 LESSONS = PACKAGE / "lessons"  # what judges; empty but while it is loaded
 FRESH_FOLDERS = ("/tmp", "/dev/shm", HOME, str(LESSONS))  # the only places in which a student's code can write
-ENTRY = "__import__('course_utils.classroom.sandbox.zygote', fromlist=['main']).main"  # what the warm interpreter runs
 
 INSTALL = "apt install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora, RHEL), or pacman -S bubblewrap."
 APPARMOR = (
@@ -52,9 +57,8 @@ def missing() -> str | None:
         )
     if not shutil.which("bwrap"):
         return explain("The program bwrap was looked for on PATH.", "bubblewrap is installed.", why, INSTALL)
-    command = [*_command(())[:-1], "/usr/bin/env", "true"]
     try:
-        trial = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        trial = subprocess.run([*_wall(()), "true"], capture_output=True, text=True, timeout=20, check=False)
     except subprocess.TimeoutExpired:
         return "bubblewrap did not come to an end within 20 s."
     if trial.returncode == 0:
@@ -64,7 +68,7 @@ def missing() -> str | None:
 
 
 def start(control: int, said: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Starts the warm interpreter.
+    """Starts the warm Python.
 
     Args:
         control: descriptor of the socket that it is to serve; it inherits it under the same number.
@@ -76,64 +80,52 @@ def start(control: int, said: IO[bytes]) -> subprocess.Popen[bytes]:
     Raises:
         OSError: it could not be started.
     """
-    roots = _python_folders()
-    code = (
-        f"import sys; sys.path += [path for path in {_search_path()!r} if path not in sys.path]; "
-        f"{ENTRY}({control}, {[*roots, str(PACKAGE)]!r})"
-    )
-    command = [sys.executable, "-I", "-c", code]
-    command = [*_command((*roots, str(PACKAGE)))[:-1], "--chdir", "/", "--", *command]
-    return subprocess.Popen(
-        command,
-        env=_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=said,
-        pass_fds=(control,),
-        start_new_session=True,  # Ctrl-C is for the grader, which ends it in its own time
-    )
+    roots = [*_python_folders(), str(PACKAGE)]
+    places = [*filter(os.path.isabs, sys.path), str(PACKAGE.parent)]  # what the sandbox does not show is not there
+    code = f"import sys; sys.path += [path for path in {places!r} if path not in sys.path]; "
+    code += f"from course_utils.classroom.sandbox.zygote import main; main({control}, {roots!r})"
+    with tempfile.TemporaryFile() as calls:
+        calls.write(seccomp.program())
+        calls.seek(0)
+        return subprocess.Popen(
+            [*_wall(roots, "--seccomp", str(calls.fileno())), sys.executable, "-I", "-c", code],
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            pass_fds=(control, calls.fileno()),
+            start_new_session=True,  # Ctrl-C is for the grader, which ends it in its own time
+        )
 
 
-def _command(folders: tuple[str, ...]) -> list[str]:
+def _wall(shown: Iterable[str], *more: str) -> list[str]:
+    """bubblewrap's command before the program's: a system without users, and these folders, as they are to be read."""
     command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--new-session", "--die-with-parent", "--as-pid-1"]
-    command += ["--cap-drop", "ALL"]
+    command += ["--cap-drop", "ALL", "--chdir", "/", *more]
     for folder in _SYSTEM_FOLDERS:
         path = Path(folder)
         if path.is_symlink():
             command += ["--symlink", os.readlink(path), folder]
         elif path.is_dir():
             command += ["--ro-bind", folder, folder]
-    for name in (*_SYSTEM_FILES, _CPU):
+    for name in _SYSTEM_FILES:
         command += ["--ro-bind-try", name, name]
     command += ["--proc", "/proc", "--dev", "/dev"]
-    command += ["--size", str(FOLDER_BYTES), "--tmpfs", "/tmp"]  # first: this package may lie in it
-    for folder in folders:
-        if not folder.startswith("/usr/"):
-            command += ["--ro-bind", folder, folder]
-    for folder in FRESH_FOLDERS[1:] if folders else ():
-        command += ["--size", str(FOLDER_BYTES), "--tmpfs", folder]
+    folders = [("--ro-bind", folder, folder) for folder in shown]
+    fresh = [("--size", str(FOLDER_BYTES), "--tmpfs", folder) for folder in FRESH_FOLDERS[: 4 if folders else 3]]
+    # First /tmp: a folder that is shown may lie in it.
+    command += [word for words in (fresh[0], *folders, *fresh[1:]) for word in words]
     if folders and (solutions := PACKAGE / "notebooks").is_dir():  # as a wheel has them
         command += ["--tmpfs", str(solutions), "--remount-ro", str(solutions)]
     return [*command, "--remount-ro", "/", "--remount-ro", "/dev", "--remount-ro", "/proc", "--"]
 
 
-def _python_folders() -> tuple[str, ...]:
-    """Where the interpreter and the installed packages lie, without those that lie in one of the others."""
+def _python_folders() -> list[str]:
+    """Where the interpreter and the installed packages lie, each after those that it lies in."""
     wanted = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.path.realpath(sys.executable))]
     wanted += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     wanted += [folder for folder in (*site.getsitepackages(), site.getusersitepackages()) if folder in sys.path]
-    found: list[str] = []
-    for folder in sorted({os.path.abspath(folder) for folder in wanted if os.path.isdir(folder)}, key=len):
-        if not any(folder == kept or folder.startswith(kept.rstrip("/") + "/") for kept in found):
-            found.append(folder)
-    return tuple(found)
-
-
-def _search_path() -> list[str]:
-    """Where packages are found: what this process uses and the sandbox shows, and where this package lies."""
-    folders = (*_python_folders(), *_SYSTEM_FOLDERS)
-    shown = [path for path in sys.path if path and os.path.isdir(path) and path.startswith(folders)]
-    return [*shown, str(PACKAGE.parent)]
+    return sorted({os.path.abspath(folder) for folder in wanted if os.path.isdir(folder)}, key=len)
 
 
 def _environment() -> dict[str, str]:
@@ -160,7 +152,7 @@ def _environment() -> dict[str, str]:
 
 
 def judges() -> dict[str, dict[str, str]]:
-    """What judges, to be sent to the warm interpreter: the text of each file, by its path."""
+    """What judges, to be sent to the warm Python: the text of each file, by its path."""
     own = PACKAGE / "classroom" / "sandbox" / "judging.py"
     code = (own, PACKAGE / "lesson.py", *sorted(PACKAGE.glob("checks/**/*.py")), *sorted(LESSONS.glob("**/*.py")))
     return {

@@ -7,6 +7,7 @@ import builtins
 import contextlib
 import importlib
 import io
+import json
 import resource
 import signal
 import sys
@@ -14,19 +15,20 @@ import threading
 import time
 import types
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
-_TEXT = 20_000  # characters of any one text in a result
+from course_utils.checks.judge import judge
+from course_utils.checks.state import Settings
 
 
 def judged(
     request: dict[str, Any],
     shell: Any,
     restore: Callable[[], list[str]],
-    put_back: list[str],
-    begin: Callable[[], None],
-    refused: list[str],
+    begin: Callable[[], list[str]],
+    texts: Callable[[], AbstractContextManager[None]],
     seal: Callable[[], Callable[[], list[str]]],
 ) -> dict[str, Any]:
     """Judges what a request asks for. Nothing that the answer does makes it raise."""
@@ -36,43 +38,41 @@ def judged(
         _quieten()
         look = partial(_own_check, request, shell)
         if request["exercise"]:
-            lesson = importlib.import_module(f"course_utils.lessons.{request['lesson']}")
+            with texts():
+                lesson = importlib.import_module(f"course_utils.lessons.{request['lesson']}")
             (exercise,) = [one for one in lesson.EXERCISES if one.name == request["exercise"]]
-            from course_utils.checks import trial
-            from course_utils.checks.judge import judge
-
-            vars(trial)["Settings"] = _comparing(trial.Settings, lambda: replaced.update(sealed()))
-            look = partial(_lesson_check, request, shell, exercise, judge)
-        replaced = set(restore() if put_back else ())  # what cannot be put back is found again
+            _compare_on_return(lambda: replaced.update(sealed()))
+            look = partial(_lesson_check, request, shell, exercise)
+        replaced = set(restore())  # names were put back a moment ago: what still differs cannot be
         sealed = seal()
-        begin()
+        refused = begin()
         result = look()
         result |= {"threads": _is_thread_left(), "replaced": sorted(replaced.union(restore(), sealed()))}
-        result["refused"] = list(dict.fromkeys(refused))
-        return result
+        return result | {"refused": list(dict.fromkeys(refused))}
     except BaseException as error:  # never the answer's doing: what that raises is in the result
         return {"unjudged": f"{type(error).__name__}: {_short(error)}"}
 
 
-def _comparing(settings: type, compare: Callable[[], None]) -> type:
-    """What a trial puts back when the answer returns, so that names are compared each time before the judge goes on."""
+def _compare_on_return(compare: Callable[[], None]) -> None:
+    """Each time control comes back from the answer, names are compared before the judge goes on."""
+    genuine = Settings.restore
 
-    class Settings(settings):  # type: ignore[misc, valid-type]  # whatever the class is
-        def restore(self) -> Any:
-            compare()
-            return super().restore()
+    def restore(self: Settings) -> list[str]:
+        compare()
+        return genuine(self)
 
-    return Settings
+    Settings.restore = restore  # type: ignore[method-assign]
 
 
-def _lesson_check(request: dict[str, Any], shell: Any, exercise: Any, judge: Any) -> dict[str, Any]:
+def _lesson_check(request: dict[str, Any], shell: Any, exercise: Any) -> dict[str, Any]:
     try:
         answer = eval(compile(request["expression"], "<check>", "eval"), shell.user_ns)
     except BaseException as error:  # the name is not defined, or reading it runs a student's code
         return {"error": [type(error).__name__, _short(error)]}
     score = judge(exercise, answer, request["lesson"])
     claims = [vars(one) | {"misconception": one.misconception and vars(one.misconception)} for one in score.claims]
-    return _plain(vars(score) | {"earned": float.__float__(score), "claims": claims})
+    told = json.dumps(vars(score) | {"earned": float.__float__(score), "claims": claims}, ensure_ascii=False)
+    return dict(json.loads(told.encode("utf-8", "replace")))  # half a surrogate pair is in no file
 
 
 def _own_check(request: dict[str, Any], shell: Any) -> dict[str, Any]:
@@ -144,22 +144,8 @@ def _is_thread_left() -> bool:
     return True
 
 
-def _plain(value: Any) -> Any:
-    """The same as JSON can hold it, with texts cut."""
-    if type(value) is dict:
-        return {name: _plain(item) for name, item in value.items()}
-    if type(value) in (list, tuple):
-        return [_plain(item) for item in value]
-    return value if type(value) in (bool, float, int, type(None)) else _text(value)
-
-
-def _text(value: object) -> str:
-    text = value if type(value) is str else str(value)
-    return text.encode("utf-8", "replace").decode()[:_TEXT]
-
-
 def _short(error: BaseException) -> str:
     try:
-        return _text(str(error).strip().split("\n")[0][:300])
+        return str(error).strip().split("\n")[0][:300].encode("utf-8", "replace").decode()
     except BaseException:  # an exception class of the student's own whose __str__ fails
         return ""

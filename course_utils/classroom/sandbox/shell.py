@@ -22,15 +22,15 @@ class Stream(io.StringIO):
     """What stands in for ``sys.stdout``: keeps so many characters, and counts the others."""
 
     encoding, errors = "utf-8", "replace"  # type: ignore[assignment]  # as ipykernel's streams have them
-    room, lost = 2**20, 0
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self._room = room
 
     def write(self, text: str) -> int:
-        text = str(text)
-        kept = text[: max(self.room, 0)]
-        self.room -= len(kept)
-        self.lost += len(text) - len(kept)
-        super().write(kept)
-        return len(text)
+        super().write(str(text)[: max(self._room, 0)])
+        self._room -= len(str(text))
+        return len(str(text))
 
     def fileno(self) -> int:
         return 1
@@ -39,7 +39,7 @@ class Stream(io.StringIO):
         """Nothing: a cell that closes its stdout would silence the cells after it."""
 
     def text(self) -> str:
-        return self.getvalue() + (f"\n... and {self.lost:,} more characters\n" if self.lost else "")
+        return self.getvalue() + (f"\n... and {-self._room:,} more characters\n" if self._room < 0 else "")
 
 
 class _Publisher(DisplayPublisher):
@@ -89,14 +89,18 @@ class Shell(InteractiveShell):
         if self.in_cell:
             raise KeyboardInterrupt
 
-    def run(self, source: str, room: int, store: bool = False) -> tuple[list[dict[str, Any]], BaseException | None]:
-        """Runs a cell. Returns its outputs in nbformat's form, and what it raised."""
+    def run(self, source: str, unless: list[str], room: int) -> tuple[list[dict[str, Any]], list[str] | None]:
+        """Runs a cell, unless there is something by all of the names that it would make.
+
+        Returns:
+            Its outputs in nbformat's form, and the kind and first line of what it raised.
+        """
+        if unless and all(name in self.user_ns for name in unless):
+            return [], None
         kept, self.shown, self.in_cell = (sys.stdout, sys.stderr), [], True
-        out, err = Stream(), Stream()
-        out.room = err.room = room
-        sys.stdout, sys.stderr = out, err
+        out, err = sys.stdout, sys.stderr = Stream(room), Stream(room)
         try:
-            done = self.run_cell(source, store_history=store)
+            done = self.run_cell(source, store_history=True)
             error = done.error_before_exec or done.error_in_exec
         except BaseException as raised:  # the shell itself was broken by a cell; the next ones may still run
             error = raised
@@ -110,7 +114,7 @@ class Shell(InteractiveShell):
         for data in self.shown:
             texts = {kind: _as_text(data[kind]) for kind in KEPT if isinstance(data, dict) and kind in data}
             found.append({"output_type": "display_data", "data": texts, "metadata": {}})
-        return found, error
+        return found, None if error is None else [type(error).__name__, str(error).strip().split("\n")[0][:300]]
 
 
 def _as_text(value: Any) -> str:

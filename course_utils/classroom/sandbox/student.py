@@ -7,9 +7,7 @@ Limits: an answer is judged in the process in which it runs, because what is jud
 from __future__ import annotations
 
 import builtins
-import ctypes
 import gc
-import json
 import os
 import resource
 import signal
@@ -20,48 +18,51 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from course_utils.classroom.sandbox.protocol import Channel, proof
-from course_utils.classroom.sandbox.seccomp import refuse_calls
+from course_utils.classroom.sandbox.bubblewrap import HOME
+from course_utils.classroom.sandbox.protocol import Channel
 
 # This module's functions look names up in a copy that no student's code can reach by name. It must stand before them.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 
 
 def prepare(
-    descriptor: int,
-    secret: bytes,
-    shell: Any,
-    restore: Callable[[], list[str]],
-    begin: Callable[[], None],
-    refused: list[str],
-    loader: Any,
-    picture: Callable[..., Callable[[], list[str]]],
+    end: int, limits: dict[str, Any], shell: Any, restore: Callable[[], Any], judged: Callable[..., dict[str, Any]]
 ) -> Callable[[], None]:
-    """Makes the process ready for a student's code. Returns what serves the supervisor's requests."""
-    channel, asked = Channel(socket.socket(fileno=descriptor)), list[dict[str, Any]]()
-    leave, stop, parent, dumps, prove = os._exit, os.kill, os.getppid, json.dumps, proof
+    """Makes this fork of the warm Python ready for a student's code. Returns what serves the supervisor's requests.
 
-    def after_fork() -> None:
+    Args:
+        end: descriptor of the channel; nothing else stays open.
+        limits: of the process, and of each that comes of it.
+        shell: runs the cells.
+        restore: puts back names that cells have replaced.
+        judged: gives the result of a check.
+    """
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    os.closerange(3, end)
+    os.closerange(end + 1, 4096)
+    os.chdir(HOME)
+    _restrict(limits)
+    channel, asked = Channel(socket.socket(fileno=end)), list[dict[str, Any]]()
+
+    def check() -> None:
         if not asked:
             return
         me, request = os.getpid(), asked.pop()  # where the answer forks, its new process is no other check
         try:
-            stop(parent(), signal.SIGSTOP)  # so that its threads cannot speak for this process
-            put_back = restore()
-            loader.anew()
-            with loader:
-                from course_utils.classroom.sandbox.judging import judged
-
-                result = judged(request, shell, restore, put_back, begin, refused, partial(loader.sealed, picture))
-            body = dumps(result)
+            restore()
+            os.kill(os.getppid(), signal.SIGSTOP)  # so that its threads cannot speak for this process
+            result = judged(request)
             if os.getpid() == me:
-                channel.send({"body": body, "proof": prove(body, secret)})
+                channel.send({"word": request["word"], "result": result})
         finally:
-            leave(0)
+            os._exit(0)
 
     # In this order, and before any that a student registers: what a student's code has set up to be called at every
     # call or collection would meet the frame of a Python function, and what that holds.
-    for call in (partial(sys.setprofile, None), partial(sys.settrace, None), gc.callbacks.clear, after_fork):
+    for call in (partial(sys.setprofile, None), partial(sys.settrace, None), gc.callbacks.clear, check):
         os.register_at_fork(after_in_child=call)
     signal.signal(signal.SIGINT, shell.interrupt)
     sys.path.insert(0, "")  # as in a kernel: modules that cells write are found
@@ -72,48 +73,35 @@ def prepare(
 
 def _serve(channel: Channel, shell: Any, asked: list[dict[str, Any]]) -> None:
     me = os.getpid()
-    channel.send({"up": me})
-    while True:
-        message = channel.receive()
-        if message["do"] == "cell":
-            outputs, error = [], None
-            if not message["unless"] or any(name not in shell.user_ns for name in message["unless"]):
-                outputs, error = shell.run(message["source"], message["output_bytes"], store=True)
-            if os.getpid() != me:  # a cell has forked, and this is the child
-                return
-            said = None if error is None else [type(error).__name__, str(error).strip().split("\n")[0][:300]]
-            channel.send({"outputs": outputs, "error": said})
-            continue
-        asked.append(message)
-        try:
-            channel.send({"threads": threading.active_count() - 1})
-            os.fork()
-        except OSError as error:  # too many processes, or no memory for one more
-            channel.send({"failed": str(error)})
-        asked.clear()
-        channel.receive()  # the supervisor holds this process while the check has the channel to itself
+    try:
+        while os.getpid() == me:  # a cell may fork, and come to its end in both
+            request = channel.receive()
+            if request["do"] == "check":
+                asked.append(request)
+                try:
+                    os.fork()
+                except OSError as why:  # no memory for one more
+                    channel.send({"word": request["word"], "result": {"unjudged": str(why)}})
+                continue
+            outputs, error = shell.run(request["source"], request["unless"], request["output_bytes"])
+            if os.getpid() == me:
+                channel.send({"outputs": outputs, "error": error, "threads": threading.active_count() - 1})
+    finally:
+        os._exit(0)
 
 
-def restrict(bounds: dict[str, int]) -> None:
-    """Limits for this process and its children; cannot be undone."""
+def _restrict(limits: dict[str, Any]) -> None:
     os.nice(10)  # what watches them gets a core at once, however many they are
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
-    limits = {
+    most = {
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_CPU: bounds["cpu_seconds"],
-        resource.RLIMIT_FSIZE: bounds["file_bytes"],
+        resource.RLIMIT_FSIZE: limits["file_bytes"],
         resource.RLIMIT_NOFILE: 256,
-        resource.RLIMIT_NPROC: 4 * bounds["processes"],
-        resource.RLIMIT_AS: used + bounds["memory_bytes"],
+        resource.RLIMIT_NPROC: 4 * limits["processes"],
     }
-    for which, value in limits.items():
-        resource.setrlimit(
-            which, (value, value + (2**29 if which == resource.RLIMIT_AS else which == resource.RLIMIT_CPU))
-        )
-    refuse_calls()
-
-
-def hide_memory() -> None:
-    """Nobody but the kernel may look into this process, nor into those that it forks."""
-    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+    for which, value in most.items():
+        resource.setrlimit(which, (value, value))
+    cpu, memory = limits["cpu_seconds"], used + limits["memory_bytes"]
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))  # the first sends a signal that names it
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory + 2**29))  # a check may go up to the second

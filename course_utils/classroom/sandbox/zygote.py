@@ -1,25 +1,29 @@
-"""The warm interpreter in the sandbox: everything a check needs is imported once, then forked (``main``).
+"""The warm Python in the sandbox (``main``): everything a check needs is imported once, then forked.
 
-It never runs a student's code itself: every submission gets a fork, and this process guards it.
+It never runs a student's code itself: every submission gets a fork, and this process supervises it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
+import os
 import pkgutil
 import signal
 import socket
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 from course_utils.classroom.sandbox.bubblewrap import LESSONS
 from course_utils.classroom.sandbox.bubblewrap import PACKAGE as PACKAGE_FOLDER
-from course_utils.classroom.sandbox.protocol import Broken, Channel, Closed
+from course_utils.classroom.sandbox.protocol import Channel, Closed
 from course_utils.classroom.sandbox.supervisor import Supervisor, empty
 
 PACKAGE = "course_utils"
@@ -53,30 +57,30 @@ def main(control: int, roots: list[str]) -> None:
     """Warms up, says so, and then serves submissions until the grader is gone.
 
     Args:
-        control: descriptor of the socket on which jobs arrive.
+        control: descriptor of the socket on which requests arrive.
         roots: folders whose code is not a student's.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the grader, which then ends this process
-    end = socket.socket(fileno=control)
-    ready = _warm_up(tuple(roots), Channel(end).receive())  # what judges is in no file here
-    Channel(end).send({"ready": True})
-    from course_utils.classroom.sandbox.student import hide_memory
+    # Below the frames of a student's code lies this one and no other, and this one leads nowhere.
+    next(_students(control, roots), int)()
 
-    hide_memory()
-    while True:
-        data, descriptors, _, _ = socket.recv_fds(end, 1, 1)
-        if not data or not descriptors:
-            return
-        grader = Channel(socket.socket(fileno=descriptors[0]))
-        with (
-            contextlib.suppress(Closed, Broken),
-            contextlib.closing(grader),
-            contextlib.closing(Supervisor(grader, grader.receive()["bounds"], ready)) as supervisor,
-        ):
+
+def _students(control: int, roots: list[str]) -> Iterator[Callable[[], None]]:
+    """Supervises submissions. Yields in a student's process alone: what serves there."""
+    grader = Channel(socket.socket(fileno=control))
+    prepare = _warm_up(tuple(roots), grader.receive())  # what judges is in no file here
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: nobody may look into this process and those it forks
+    grader.send({})
+    with contextlib.suppress(Closed):
+        while True:
+            limits = grader.receive()["limits"]
+            supervisor = Supervisor(grader, limits)
+            if supervisor.pid == 0:
+                yield prepare(supervisor.end.detach(), limits)
             supervisor.serve()
 
 
-def _warm_up(roots: tuple[str, ...], judges: dict[str, dict[str, str]]) -> Callable[[int, bytes], Callable[[], None]]:
+def _warm_up(roots: tuple[str, ...], judges: dict[str, dict[str, str]]) -> Callable[..., Callable[[], None]]:
     """Loads everything once. Returns what makes a student's process ready, there."""
     import torch
 
@@ -91,17 +95,11 @@ def _warm_up(roots: tuple[str, ...], judges: dict[str, dict[str, str]]) -> Calla
     from course_utils.classroom.sandbox import guard, student
     from course_utils.classroom.sandbox.shell import make_shell
 
-    code = {_module(path): (path, compile(text, path, "exec")) for path, text in judges["code"].items()}
-    loader = _Loader(code, judges["texts"])
-    with loader:
-        for found in pkgutil.walk_packages(sys.modules[PACKAGE].__path__, f"{PACKAGE}."):
-            if found.name.split(".")[1] not in NOT_LEARNERS:
-                importlib.import_module(found.name)
-        for name in [name for name in code if name.count(".") == 2 and name.split(".")[1] == "lessons"]:
-            sys.modules[name] = _without_claims(importlib.import_module(name))
-        for name in [name for name in sys.modules if name in code and name.count(".") > 2]:
-            if name.split(".")[1] == "lessons":
-                del sys.modules[name]
+    loader = Judges(judges["code"], judges["texts"])
+    for found in pkgutil.walk_packages(sys.modules[PACKAGE].__path__, f"{PACKAGE}."):
+        if found.name.split(".")[1] not in NOT_LEARNERS:
+            importlib.import_module(found.name)
+    loader.hide_lessons()
     for name in sys.modules[PACKAGE].__all__:
         getattr(sys.modules[PACKAGE], name)
     shell = make_shell()
@@ -110,60 +108,66 @@ def _warm_up(roots: tuple[str, ...], judges: dict[str, dict[str, str]]) -> Calla
     for name in [name for name in sys.modules if name.startswith(f"{PACKAGE}.classroom.")]:
         del sys.modules[name]
     vars(sys.modules[PACKAGE]).pop("classroom", None)
-    restore, (begin, refused) = guard.picture(modules, _lists(shell)), guard.watch(roots)
+    restore, begin = guard.picture(modules, _containers(shell)), guard.watch(roots)
     gc.collect()
     gc.freeze()  # so that a collection in a fork touches, and so copies, none of this
 
-    def ready(descriptor: int, secret: bytes) -> Callable[[], None]:
-        return student.prepare(descriptor, secret, shell, restore, begin, refused, loader, guard.picture)
+    def judged(request: dict[str, Any]) -> dict[str, Any]:
+        loader.anew()
+        from course_utils.classroom.sandbox.judging import judged
 
-    return ready
+        return judged(request, shell, restore, begin, loader.texts, partial(loader.sealed, guard.picture))
 
-
-def _module(path: str) -> str:
-    parts = Path(path).relative_to(PACKAGE_FOLDER.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return partial(student.prepare, shell=shell, restore=restore, judged=judged)
 
 
-class _Loader:
-    """Imports modules from code that is held here, for the length of a ``with`` block, in which the text files lie
-    beside them, too."""
+class Judges:
+    """What judges, imported from code that is held here.
 
-    def __init__(self, code: dict[str, tuple[str, types.CodeType]], texts: dict[str, str]) -> None:
-        self._code, self._texts = code, texts
+    Args:
+        code: the text of each module, by its path.
+        texts: of the files that lie beside them.
+    """
 
-    def __enter__(self) -> _Loader:
+    def __init__(self, code: dict[str, str], texts: dict[str, str]) -> None:
+        self._code = {_module(path): (path, compile(text, path, "exec")) for path, text in code.items()}
+        self._texts = texts
+
+    def hide_lessons(self) -> None:
+        """Puts a module in place of each lesson: as a copy of the course without answers has it, which judges nothing.
+        Its tools, too, judge when the teacher grades."""
+        for name in [name for name in self._code if name.count(".") == 2 and name.startswith(f"{PACKAGE}.lessons.")]:
+            lesson = sys.modules[name] = types.ModuleType(name)
+            vars(lesson).update(__file__=self._code[name][0], __getattr__=lambda tool: _later, EXERCISES=())
+
+    def anew(self) -> None:
+        """Forgets what was imported of it; from now on it is imported from here."""
+        for name in [name for name in sys.modules if name in self._code]:
+            del sys.modules[name]
+        sys.meta_path.insert(0, self)
+
+    @contextlib.contextmanager
+    def texts(self) -> Iterator[None]:
+        """The text files lie beside the modules for the length of a ``with`` block."""
         empty(LESSONS)  # of what a student's code may have put there
         for path, text in self._texts.items():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).write_text(text, encoding="utf-8")
-        sys.meta_path.insert(0, self)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        sys.meta_path.remove(self)
+        yield
         empty(LESSONS)
-
-    def anew(self) -> None:
-        """Forgets what was imported of it."""
-        for name in [name for name in sys.modules if name in self._code]:
-            del sys.modules[name]
 
     def sealed(self, picture: Callable[..., Callable[[], list[str]]]) -> Callable[[], list[str]]:
         """A picture of what was imported of it: an answer can find the judge while it is judged."""
         return picture({name: sys.modules[name] for name in self._code if name in sys.modules}, {})
 
+    # As importlib asks for them.
+
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in self._code:
             return None
-        from importlib.machinery import ModuleSpec
-
         file = self._code[name][0]
-        spec = ModuleSpec(name, self, origin=file, is_package=file.endswith("__init__.py"))  # type: ignore[arg-type]
-        spec.has_location = True
-        if spec.submodule_search_locations is not None:
-            spec.submodule_search_locations.append(file.rpartition("/")[0])
-        return spec
+        folders = [os.path.dirname(file)] if file.endswith("__init__.py") else None
+        return spec_from_file_location(name, file, loader=self, submodule_search_locations=folders)  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> None:
         return None
@@ -172,7 +176,16 @@ class _Loader:
         exec(self._code[module.__name__][1], vars(module))
 
 
-def _lists(shell: Any) -> dict[str, Any]:
+def _module(path: str) -> str:
+    parts = Path(path).relative_to(PACKAGE_FOLDER.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _later(*_: Any) -> None:
+    raise RuntimeError("It is judged when your teacher grades.")
+
+
+def _containers(shell: Any) -> dict[str, Any]:
     transformers = shell.input_transformer_manager
     return {
         f"torch.nn's {name.strip('_').replace('_', ' ')}": value
@@ -185,21 +198,3 @@ def _lists(shell: Any) -> dict[str, Any]:
         "IPython's token transforms": transformers.token_transformers,
         "IPython's ast transformers": shell.ast_transformers,
     }
-
-
-def _without_claims(lesson: types.ModuleType) -> types.ModuleType:
-    """A lesson's module as a student's code finds it: what its exercises are called, and nothing of how they judge."""
-    from course_utils.checks.exercise import Exercise
-    from course_utils.checks.missed import Missed
-
-    def later(answer: Any) -> None:
-        raise Missed(found="it is judged when your teacher grades")
-
-    module = types.ModuleType(lesson.__name__)
-    module.__file__ = lesson.__file__  # beside it lie the words that ``Lesson`` reads
-    tools = {name for name, value in vars(lesson).items() if isinstance(value, types.FunctionType)} - {"exercises"}
-    exercises = [Exercise(exercise.name, exercise.points, exercise.hints, {}) for exercise in lesson.EXERCISES]
-    for exercise in exercises:
-        exercise.claim("earns its points")(later)
-    vars(module).update(dict.fromkeys(tools, later), EXERCISES=exercises)
-    return module
