@@ -30,12 +30,12 @@ _MAY_CHANGE = {"exit", "quit", "display", "get_ipython", "__builtins__", "__warn
 _SYS = ("excepthook", "unraisablehook", "exit", "intern", "_getframe", "_current_frames", "settrace", "setprofile")
 
 
-def picture(modules: dict[str, types.ModuleType], containers: dict[str, Any]) -> Callable[[], list[str]]:
+def picture(modules: dict[str, types.ModuleType], hooks: dict[str, Any]) -> Callable[[], list[str]]:
     """Notes what the names of modules and of torch's and this package's classes stand for.
 
     Args:
         modules: those whose names must stay.
-        containers: lists and dicts that must hold what they hold, by the name that a report should use.
+        hooks: dicts that must hold what they hold, by the name that a report should use.
 
     Returns:
         Puts back what differs, and returns what that was, sorted.
@@ -57,7 +57,7 @@ def picture(modules: dict[str, types.ModuleType], containers: dict[str, Any]) ->
 
     for label, module in modules.items():
         add(label, module)
-    held = [(label, one, _items(one), one.copy()) for label, one in containers.items()]
+    held = [(label, one, dict(one)) for label, one in hooks.items()]
     places: tuple[list[Any], ...] = (sys.path, sys.meta_path, sys.path_hooks)
     searched = [(place, list(place)) for place in places]
     kernels = _kernels()
@@ -68,11 +68,10 @@ def picture(modules: dict[str, types.ModuleType], containers: dict[str, Any]) ->
             # Never ``==`` on the values: one of a student's own could say that it equals anything.
             if (owner and len(space) > len(before)) or not all(map(_is, map(space.get, before), before.values())):
                 changed.update(f"{label}.{name}" for name in _put_back(space, before, owner))
-        for label, container, items, content in held:
-            now = _items(container)
-            if len(now) != len(items) or not all(map(_is, now, items)):
-                container.clear()
-                container.extend(content) if isinstance(container, list) else container.update(content)
+        for label, now, before in held:
+            if len(now) != len(before) or not all(map(_is, map(now.get, before), before.values())):
+                now.clear()
+                now.update(before)
                 changed.add(label)
         for place, genuine in searched:  # a student's own places come after the genuine ones
             place[:] = genuine + [item for item in place if not any(item is one for one in genuine)]
@@ -110,10 +109,6 @@ def _wraps(now: Any, before: Any) -> bool:
 def _kernels() -> frozenset[str]:
     registered = getattr(torch.library, "_impls", ())
     return frozenset(name for name in registered if type(name) is str and name.startswith("aten/"))
-
-
-def _items(container: Any) -> list[Any]:
-    return [*container, *container.values()] if isinstance(container, dict) else [*container]
 
 
 _FRAMES, _MEMORY = "looked at the frames of its callers", "read or wrote the interpreter's memory"

@@ -12,7 +12,6 @@ import resource
 import signal
 import sys
 import threading
-import time
 import types
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -47,8 +46,7 @@ def judged(
         sealed = seal()
         refused = begin()
         result = look()
-        result |= {"threads": _is_thread_left(), "replaced": sorted(replaced.union(restore(), sealed()))}
-        return result | {"refused": list(dict.fromkeys(refused))}
+        return result | {"replaced": sorted(replaced.union(restore(), sealed())), "refused": [*dict.fromkeys(refused)]}
     except BaseException as error:  # never the answer's doing: what that raises is in the result
         return {"unjudged": f"{type(error).__name__}: {_short(error)}"}
 
@@ -86,7 +84,7 @@ def _own_check(request: dict[str, Any], shell: Any) -> dict[str, Any]:
     failed: list[Any] | None = None
     value: Any = None
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        for statement in ast.parse(request["source"]).body:
+        for statement in ast.parse(request["full"]).body:
             try:
                 value = _run(statement, space)
                 if value is False:
@@ -133,15 +131,6 @@ def _quieten() -> None:
     threading._trace_hook = threading._profile_hook = None  # type: ignore[attr-defined]  # not in Python's stubs
     for tool in range(6) if hasattr(sys, "monitoring") else ():
         sys.monitoring.free_tool_id(tool)  # type: ignore[attr-defined]  # since Python 3.12
-
-
-def _is_thread_left() -> bool:
-    """Whether a thread still runs, after a while in which one that was told to end comes to its end."""
-    for _ in range(100):
-        if threading.active_count() == 1:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def _short(error: BaseException) -> str:

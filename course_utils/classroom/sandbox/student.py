@@ -1,13 +1,17 @@
-"""Runs the cells of one submission inside the student's own process (``prepare``). Each check runs in a fork, in which
-what judges is imported anew; until then it is nowhere in reach.
+"""Runs the cells of one submission inside the student's own process (``prepare``), in an IPython shell whose outputs
+are kept (``make_shell``). Each check runs in a fork, in which what judges is imported anew; until then it is nowhere in
+reach.
 
 Limits: an answer is judged in the process in which it runs, because what is judged is what it does to live tensors.
 """
 
 from __future__ import annotations
 
+import binascii
 import builtins
 import gc
+import io
+import json
 import os
 import resource
 import signal
@@ -16,7 +20,14 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from hashlib import blake2b
 from typing import Any
+
+from IPython.core.async_helpers import get_asyncio_loop
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 from course_utils.classroom.sandbox.bubblewrap import HOME
 from course_utils.classroom.sandbox.protocol import Channel
@@ -25,13 +36,131 @@ from course_utils.classroom.sandbox.protocol import Channel
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
 
 
+# Pictures and text. A student's HTML or JavaScript would run in the browser of whoever opens the feedback.
+KEPT = ("text/plain", "image/png", "image/jpeg")
+_SETTINGS = {"colors": "NoColor", "xmode": "Context", "show_rewritten_input": False}
+
+
+class Stream(io.StringIO):
+    """What stands in for ``sys.stdout``: keeps so many characters, and counts the others."""
+
+    encoding, errors = "utf-8", "replace"  # type: ignore[assignment]  # as ipykernel's streams have them
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self._room = room
+
+    def write(self, text: str) -> int:
+        super().write(str(text)[: max(self._room, 0)])
+        self._room -= len(str(text))
+        return len(str(text))
+
+    def fileno(self) -> int:
+        return 1
+
+    def close(self) -> None:
+        """Nothing: a cell that closes its stdout would silence the cells after it."""
+
+    def text(self) -> str:
+        return self.getvalue() + (f"\n... and {-self._room:,} more characters\n" if self._room < 0 else "")
+
+
+class _Publisher(DisplayPublisher):
+    def publish(self, data: Any, metadata: Any = None, *_: Any, **__: Any) -> None:
+        self.shell.shown.append(data)
+
+    def clear_output(self, wait: bool = False) -> None:
+        self.shell.shown.clear()
+
+    def set_parent(self, parent: Any) -> None:
+        """Nothing: ipywidgets calls it on ipykernel's publisher."""
+
+
+class _Hook(DisplayHook):
+    shell: Any  # IPython knows it as one that may be None
+
+    def write_output_prompt(self) -> None:
+        pass
+
+    def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
+        self.shell.shown.append(format_dict)
+
+    def finish_displayhook(self) -> None:
+        pass
+
+
+class Shell(InteractiveShell):
+    """IPython without a terminal, a history file or a person at the keyboard."""
+
+    display_pub_class, displayhook_class = _Publisher, _Hook
+    shown: Any = ()
+    in_cell = False
+
+    def should_run_async(self, *_: Any, **__: Any) -> bool:
+        """Every cell runs in one loop, as in a kernel: a task that one cell makes can be awaited in another."""
+        return not get_asyncio_loop().is_running()
+
+    def enable_gui(self, gui: Any = None) -> None:
+        pass
+
+    def ask_exit(self) -> None:
+        pass
+
+    def interrupt(self, *_: object) -> None:
+        """For SIGINT: ends the cell that is running, and nothing else."""
+        if self.in_cell:
+            raise KeyboardInterrupt
+
+    def run(self, source: str, unless: list[str], room: int) -> tuple[list[dict[str, Any]], list[str] | None]:
+        """Runs a cell, unless there is something by all of the names that it would make.
+
+        Returns:
+            Its outputs in nbformat's form, and the kind and first line of what it raised.
+        """
+        if unless and all(name in self.user_ns for name in unless):
+            return [], None
+        kept, self.shown, self.in_cell = (sys.stdout, sys.stderr), [], True
+        out, err = sys.stdout, sys.stderr = Stream(room), Stream(room)
+        try:
+            done = self.run_cell(source, store_history=True)
+            error = done.error_before_exec or done.error_in_exec
+        except BaseException as raised:  # the shell itself was broken by a cell; the next ones may still run
+            error = raised
+        finally:
+            self.in_cell = False
+            sys.stdout, sys.stderr = kept
+        streams = (("stdout", out.text()), ("stderr", err.text()))
+        found: list[dict[str, Any]] = [
+            {"output_type": "stream", "name": name, "text": text} for name, text in streams if text
+        ]
+        for data in self.shown:
+            texts = {kind: _as_text(data[kind]) for kind in KEPT if isinstance(data, dict) and kind in data}
+            found.append({"output_type": "display_data", "data": texts, "metadata": {}})
+        return found, None if error is None else [type(error).__name__, str(error).strip().split("\n")[0][:300]]
+
+
+def _as_text(value: Any) -> str:
+    return binascii.b2a_base64(value, newline=False).decode() if isinstance(value, bytes) else str(value)
+
+
+def make_shell() -> Shell:
+    """The one shell of this process. A student's code can reach every object of it."""
+    return Shell.instance(config=Config(InteractiveShell=_SETTINGS, HistoryManager={"enabled": False}))
+
+
 def prepare(
-    end: int, limits: dict[str, Any], shell: Any, restore: Callable[[], Any], judged: Callable[..., dict[str, Any]]
+    end: int,
+    secret: bytes,
+    limits: dict[str, Any],
+    shell: Shell,
+    restore: Callable[[], Any],
+    judged: Callable[..., dict[str, Any]],
 ) -> Callable[[], None]:
     """Makes this fork of the warm Python ready for a student's code. Returns what serves the supervisor's requests.
 
     Args:
         end: descriptor of the channel; nothing else stays open.
+        secret: what a check signs its result with, so that nobody else can send one.
         limits: of the process, and of each that comes of it.
         shell: runs the cells.
         restore: puts back names that cells have replaced.
@@ -45,7 +174,7 @@ def prepare(
     os.closerange(end + 1, 4096)
     os.chdir(HOME)
     _restrict(limits)
-    channel, asked = Channel(socket.socket(fileno=end)), list[dict[str, Any]]()
+    channel, asked, sign = Channel(socket.socket(fileno=end)), list[dict[str, Any]](), partial(blake2b, key=secret)
 
     def check() -> None:
         if not asked:
@@ -54,9 +183,9 @@ def prepare(
         try:
             restore()
             os.kill(os.getppid(), signal.SIGSTOP)  # so that its threads cannot speak for this process
-            result = judged(request)
+            body = json.dumps(judged(request))
             if os.getpid() == me:
-                channel.send({"word": request["word"], "result": result})
+                channel.send({"body": body, "proof": sign(body.encode()).hexdigest()})
         finally:
             os._exit(0)
 
@@ -81,7 +210,7 @@ def _serve(channel: Channel, shell: Any, asked: list[dict[str, Any]]) -> None:
                 try:
                     os.fork()
                 except OSError as why:  # no memory for one more
-                    channel.send({"word": request["word"], "result": {"unjudged": str(why)}})
+                    channel.send({"unjudged": str(why)})
                 continue
             outputs, error = shell.run(request["source"], request["unless"], request["output_bytes"])
             if os.getpid() == me:

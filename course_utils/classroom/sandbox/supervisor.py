@@ -6,21 +6,23 @@ besides it and bubblewrap there is no process in the sandbox but a student's.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import resource
 import secrets
-import select
 import shutil
 import signal
 import socket
 import time
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from course_utils.classroom.sandbox.bubblewrap import FRESH_FOLDERS
 from course_utils.classroom.sandbox.protocol import Channel, Closed, Ended
 
-TICK_SECONDS, GRACE_SECONDS, SEND_SECONDS = 0.05, 2.0, 10.0
+TICK_SECONDS, GRACE_SECONDS = 0.05, 2.0
 _CLOCK = os.sysconf("SC_CLK_TCK")
 
 
@@ -30,12 +32,13 @@ class Supervisor:
     Attributes:
         pid: of the student's process; 0 in that process itself.
         end: that process's end of its channel.
+        secret: what a check's result is signed with.
     """
 
     def __init__(self, grader: Channel, limits: dict[str, Any]) -> None:
         self._grader, self._limits, self._threads = grader, limits, False
+        self.secret = secrets.token_bytes(32)
         mine, self.end = socket.socketpair()
-        mine.settimeout(SEND_SECONDS)  # of what does not read, as nobody but a student's code does
         self._student = Channel(mine)
         self.pid = os.fork()
 
@@ -69,13 +72,15 @@ class Supervisor:
     def _check(self, request: dict[str, Any]) -> dict[str, Any]:
         """Has an answer judged. What cells have started ends before that, so that nothing but the check speaks for it;
         an answer that needed it, as a loader's persistent workers, may end then, and that is not its doing."""
-        left, word, seconds = self._threads or len(_processes()) > 1, secrets.token_hex(), float(request["seconds"])
+        left, seconds = self._threads or len(_processes()) > 1, float(request["seconds"])
         self._hold()
         os.kill(self.pid, signal.SIGCONT)
         try:
-            found, seconds = self._ask(request | {"word": word}, seconds, in_check=True)
-            message = {"result": found.get("result")}
-            if found.get("word") != word:
+            found, seconds = self._ask(request, seconds, in_check=True)
+            body, message = str(found.get("body")), {"stopped": "", "why": str(found.get("unjudged"))}
+            if blake2b(body.encode("utf-8", "replace"), key=self.secret).hexdigest() == found.get("proof"):
+                message = {"result": json.loads(body)}
+            elif "unjudged" not in found:
                 message = {"stopped": "killed", "why": "its result did not come from the check"}
         except (TimeoutError, Ended) as error:
             outcome, why = getattr(error, "outcome", "timed out"), str(error)
@@ -98,15 +103,15 @@ class Supervisor:
             if request:
                 self._student.send(request)
             while True:
-                readable, _, _ = select.select([self._student], [], [], TICK_SECONDS)
+                message = self._student.receive() if self._student.poll(TICK_SECONDS) else None
                 processes, now = _processes(), time.monotonic()
                 self._count(processes)  # first: of what forks without end there are more with each moment
                 states = [fields[0] for fields in processes.values()]
                 resting += min(now - looked, 4 * TICK_SECONDS) if "R" not in states else 0.0
                 looked, used = now, max(used, _cpu(processes) - cpu + resting)
-                if readable and (message := self._student.read()):
+                if message:
                     return message, used
-                if not readable and self.pid not in processes:
+                if self.pid not in processes:
                     raise Closed
                 if in_check and states == ["T"]:  # the check's process is gone, and its parent waits to go on
                     raise Ended("killed", "its process ended in the middle of the check")
@@ -118,7 +123,9 @@ class Supervisor:
     def _count(self, processes: dict[int, list[str]]) -> None:
         if len(processes) > self._limits["processes"]:
             raise Ended("killed", f"it started more than {self._limits['processes']} processes")
-        if sum(map(_own_bytes, processes)) > self._limits["memory_bytes"] + 2**29:
+        shared = {self.pid: _private_bytes("self")}
+        mine = _private_bytes(self.pid)
+        if sum(_bytes(pid, shared.get(pid, mine)) for pid in processes) > self._limits["memory_bytes"] + 2**29:
             raise Ended("killed", "its processes together took more memory than is allowed")
 
     def _hold(self) -> None:
@@ -151,7 +158,7 @@ class Supervisor:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        self._student.socket.close()
+        self._student.close()
         for folder in FRESH_FOLDERS:
             empty(Path(folder))
         return {}
@@ -177,10 +184,17 @@ def _cpu(processes: dict[int, list[str]]) -> float:
     return sum(int(number) for fields in processes.values() for number in fields[11:15]) / _CLOCK
 
 
-def _own_bytes(pid: int | str) -> int:
-    """What a process has written to since it came of this one."""
+def _bytes(pid: int, shared: int) -> int:
+    """What a process takes: of a program that was started, as the kernel says; of a fork, into which nobody may look,
+    what it has more than the process that it came of."""
     with contextlib.suppress(OSError):
-        _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
-        private = (resident - shared) * resource.getpagesize()
-        return private if pid == "self" else max(private - _own_bytes("self"), 0)
+        (size,) = re.findall(r"^Pss: +(\d+)", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.MULTILINE)
+        return 1024 * int(size)
+    return max(_private_bytes(pid) - shared, 0)
+
+
+def _private_bytes(pid: int | str) -> int:
+    with contextlib.suppress(OSError):
+        _, resident, files, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
+        return (resident - files) * resource.getpagesize()
     return 0

@@ -33,20 +33,13 @@ PRELOADED = (
     *("torch.fx.experimental.proxy_tensor", "torch.func", "torch.optim", "torch.testing"),
     *("torch.utils._python_dispatch", "torch.utils.checkpoint", "torch.utils.data", "torch.utils.flop_counter"),
 )
-# Whose names must be what they were when an answer is judged: what checks, cards and the runner call.
+# Modules whose names must be what they were when an answer is judged: what checks, cards and the runner call. With them
+# all at the top of Python's library, and this package's own. After a dot also what lies in them.
 GUARDED = (
-    *("builtins", "_frozen_importlib", "_frozen_importlib_external", "abc", "collections", "contextlib", "copy"),
-    *("ctypes", "dataclasses", "dis", "enum", "functools", "gc", "html", "importlib", "inspect", "io", "itertools"),
-    *("json", "json.decoder", "json.encoder", "linecache", "math", "numbers", "operator", "os", "os.path", "random"),
-    *("re", "resource", "select", "signal", "socket", "statistics", "string", "struct", "textwrap", "threading"),
-    *("time", "tomllib", "traceback", "types", "typing", "warnings", "weakref", "numpy", "torch", "torch._C"),
-    *("torch._C._autograd", "torch._tensor", "torch.autograd", "torch.autograd.function"),
-    *("torch.autograd.functional", "torch.autograd.grad_mode", "torch.autograd.graph", "torch.autograd.gradcheck"),
-    *("torch.func", "torch.functional", "torch.linalg", "torch.nn", "torch.nn.functional", "torch.nn.init"),
-    *("torch.nn.modules.linear", "torch.nn.modules.loss", "torch.nn.modules.module", "torch.nn.parameter"),
-    *("torch.nn.utils", "torch.optim", "torch.optim.optimizer", "torch.overrides", "torch.testing"),
-    *("torch.testing._comparison", "torch.utils._python_dispatch", "torch.utils._pytree"),
-    *("torch.utils.checkpoint", "torch.utils.flop_counter", "torch.utils.hooks"),
+    *("importlib.", "json.", "numpy", "torch", "torch._C", "torch._C._autograd", "torch._tensor", "torch.autograd."),
+    *("torch.func", "torch.functional", "torch.linalg", "torch.nn.", "torch.optim.", "torch.overrides"),
+    *("torch.testing.", "torch.utils._python_dispatch", "torch.utils._pytree", "torch.utils.checkpoint"),
+    *("torch.utils.flop_counter", "torch.utils.hooks"),
 )
 # What judges: compiled here, and run anew in the fork of each check, so that no student's code has ever met it.
 JUDGES = ("checks", "classroom", "lesson", "lessons")
@@ -76,11 +69,11 @@ def _students(control: int, roots: list[str]) -> Iterator[Callable[[], None]]:
             limits = grader.receive()["limits"]
             supervisor = Supervisor(grader, limits)
             if supervisor.pid == 0:
-                yield prepare(supervisor.end.detach(), limits)
+                yield prepare(supervisor.end.detach(), supervisor.secret, limits)
             supervisor.serve()
 
 
-def _warm_up(roots: tuple[str, ...], judges: dict[str, dict[str, str]]) -> Callable[..., Callable[[], None]]:
+def _warm_up(roots: tuple[str, ...], judges: dict[str, str]) -> Callable[..., Callable[[], None]]:
     """Loads everything once. Returns what makes a student's process ready, there."""
     import torch
 
@@ -93,22 +86,22 @@ def _warm_up(roots: tuple[str, ...], judges: dict[str, dict[str, str]]) -> Calla
     # What torch.func registers when it is first used: a student's registrations can then be told from torch's own.
     getattr(sys.modules.get("torch._functorch.vmap"), "lazy_load_decompositions", lambda: None)()
     from course_utils.classroom.sandbox import guard, student
-    from course_utils.classroom.sandbox.shell import make_shell
 
-    loader = Judges(judges["code"], judges["texts"])
+    loader = Judges(judges)
     for found in pkgutil.walk_packages(sys.modules[PACKAGE].__path__, f"{PACKAGE}."):
         if found.name.split(".")[1] not in NOT_LEARNERS:
             importlib.import_module(found.name)
     loader.hide_lessons()
     for name in sys.modules[PACKAGE].__all__:
         getattr(sys.modules[PACKAGE], name)
-    shell = make_shell()
-    own = [n for n in sys.modules if n.startswith(f"{PACKAGE}.") and n.split(".")[1] not in (*JUDGES, "drills", "draw")]
-    modules = {name: sys.modules[name] for name in (*GUARDED, *own) if name in sys.modules}
+    shell = student.make_shell()
+    modules = {name: module for name, module in list(sys.modules.items()) if _is_guarded(name)}
     for name in [name for name in sys.modules if name.startswith(f"{PACKAGE}.classroom.")]:
         del sys.modules[name]
     vars(sys.modules[PACKAGE]).pop("classroom", None)
-    restore, begin = guard.picture(modules, _containers(shell)), guard.watch(roots)
+    of_modules = vars(sys.modules["torch.nn.modules.module"])
+    hooks = {name: of for name, of in of_modules.items() if name.startswith("_global_") and isinstance(of, dict)}
+    restore, begin = guard.picture(modules, hooks), guard.watch(roots)
     gc.collect()
     gc.freeze()  # so that a collection in a fork touches, and so copies, none of this
 
@@ -125,13 +118,13 @@ class Judges:
     """What judges, imported from code that is held here.
 
     Args:
-        code: the text of each module, by its path.
-        texts: of the files that lie beside them.
+        files: the text of each module, and of each file that lies beside them, by its path.
     """
 
-    def __init__(self, code: dict[str, str], texts: dict[str, str]) -> None:
-        self._code = {_module(path): (path, compile(text, path, "exec")) for path, text in code.items()}
-        self._texts = texts
+    def __init__(self, files: dict[str, str]) -> None:
+        code = {path: compile(text, path, "exec") for path, text in files.items() if path.endswith(".py")}
+        self._code = {_module(path): (path, compiled) for path, compiled in code.items()}
+        self._texts = {path: text for path, text in files.items() if path not in code}
 
     def hide_lessons(self) -> None:
         """Puts a module in place of each lesson: as a copy of the course without answers has it, which judges nothing.
@@ -185,16 +178,9 @@ def _later(*_: Any) -> None:
     raise RuntimeError("It is judged when your teacher grades.")
 
 
-def _containers(shell: Any) -> dict[str, Any]:
-    transformers = shell.input_transformer_manager
-    return {
-        f"torch.nn's {name.strip('_').replace('_', ' ')}": value
-        for name, value in vars(sys.modules["torch.nn.modules.module"]).items()
-        if name.startswith("_global_") and isinstance(value, dict)
-    } | {
-        "IPython's input transformers": shell.input_transformers_post,
-        "IPython's cleanup transforms": transformers.cleanup_transforms,
-        "IPython's line transforms": transformers.line_transforms,
-        "IPython's token transforms": transformers.token_transformers,
-        "IPython's ast transformers": shell.ast_transformers,
-    }
+def _is_guarded(name: str) -> bool:
+    first, *more = name.split(".")
+    if first == PACKAGE:
+        return bool(more) and more[0] not in (*JUDGES, "drills", "draw")
+    whole = tuple(root for root in GUARDED if root.endswith("."))
+    return name in GUARDED or f"{name}.".startswith(whole) or (name in sys.stdlib_module_names and name != "sys")
