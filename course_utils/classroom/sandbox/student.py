@@ -167,9 +167,7 @@ def prepare(
         judged: gives the result of a check.
     """
     os.setsid()
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(null, descriptor)
+    os.dup2(0, 2)  # as the others, which lead nowhere
     os.closerange(3, end)
     os.closerange(end + 1, 4096)
     os.chdir(HOME)
@@ -223,14 +221,13 @@ def _restrict(limits: dict[str, Any]) -> None:
     os.nice(10)  # what watches them gets a core at once, however many they are
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
-    most = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: limits["file_bytes"],
-        resource.RLIMIT_NOFILE: 256,
-        resource.RLIMIT_NPROC: 4 * limits["processes"],
-    }
-    for which, value in most.items():
-        resource.setrlimit(which, (value, value))
-    cpu, memory = limits["cpu_seconds"], used + limits["memory_bytes"]
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))  # the first sends a signal that names it
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory + 2**29))  # a check may go up to the second
+    cpu, memory, processes = limits["cpu_seconds"], used + limits["memory_bytes"], 4 * limits["processes"]
+    for which, soft, hard in (
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_FSIZE, limits["file_bytes"], limits["file_bytes"]),
+        (resource.RLIMIT_NOFILE, 256, 256),
+        (resource.RLIMIT_NPROC, processes, processes),
+        (resource.RLIMIT_CPU, cpu, cpu + 1),  # the first sends a signal that names it
+        (resource.RLIMIT_AS, memory, memory + 2**29),  # a check may go up to the second
+    ):
+        resource.setrlimit(which, (soft, hard))

@@ -45,15 +45,16 @@ class Supervisor:
     def serve(self) -> None:
         """Answers the grader until that asks for the end; raises ``Closed`` where it is gone."""
         self.end.close()
-        request, answer = {"do": ""}, dict[str, Any]()
-        while request["do"] != "end":
+        answer = dict[str, Any]()
+        while True:
             self._grader.send(answer)
             request = self._grader.receive()
+            if request["do"] == "end":
+                return self._clear()
             try:
-                answer = {"cell": self._cell, "check": self._check, "end": self._clear}[request["do"]](request)
+                answer = self._cell(request) if request["do"] == "cell" else self._check(request)
             except Ended as ended:
                 answer = {"ended": ended.outcome, "why": str(ended)}
-        self._grader.send(answer)
 
     def _cell(self, request: dict[str, Any]) -> dict[str, Any]:
         interrupted, limit = False, float(request["seconds"])
@@ -149,7 +150,7 @@ class Supervisor:
             return Ended("killed", f"it ended its process with exit status {code}")
         return Ended("killed", f"its process was ended by {signal.Signals(-code).name}")
 
-    def _clear(self, _: Any) -> dict[str, Any]:
+    def _clear(self) -> None:
         """Ends everything that came of it, and empties the folders in which it could write."""
         while _processes():
             with contextlib.suppress(ProcessLookupError):
@@ -161,7 +162,6 @@ class Supervisor:
         self._student.close()
         for folder in FRESH_FOLDERS:
             empty(Path(folder))
-        return {}
 
 
 def empty(folder: Path) -> None:

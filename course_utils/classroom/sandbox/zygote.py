@@ -63,9 +63,9 @@ def _students(control: int, roots: list[str]) -> Iterator[Callable[[], None]]:
     grader = Channel(socket.socket(fileno=control))
     prepare = _warm_up(tuple(roots), grader.receive())  # what judges is in no file here
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: nobody may look into this process and those it forks
-    grader.send({})
     with contextlib.suppress(Closed):
         while True:
+            grader.send({})
             limits = grader.receive()["limits"]
             supervisor = Supervisor(grader, limits)
             if supervisor.pid == 0:
