@@ -66,7 +66,9 @@ def picture(modules: dict[str, types.ModuleType], hooks: dict[str, Any]) -> Call
         changed = {f"torch's own operation {name}" for name in _kernels() - kernels}  # which cannot be put back
         for label, space, before, owner in spaces:
             # Never ``==`` on the values: one of a student's own could say that it equals anything.
-            if (owner and len(space) > len(before)) or not all(map(_is, map(space.get, before), before.values())):
+            if (owner is not None and len(space) > len(before)) or not all(
+                map(_is, map(space.get, before), before.values())
+            ):
                 changed.update(f"{label}.{name}" for name in _put_back(space, before, owner))
         for label, now, before in held:
             if len(now) != len(before) or not all(map(_is, map(now.get, before), before.values())):
@@ -90,7 +92,7 @@ def _put_back(space: Any, before: dict[str, Any], owner: Any) -> list[str]:
             type.__setattr__(owner, name, value) if is_class else space.__setitem__(name, value)
             if not _wraps(now, value):
                 changed.append(name)
-    for name in [name for name in space if name not in before] if owner else ():
+    for name in [name for name in space if name not in before] if owner is not None else ():
         # A new name can stand before an inherited one, or Python's own.
         others = owner.__mro__[1:] if is_class else (builtins,)
         if name not in _MAY_CHANGE and any(name in vars(other) for other in others):

@@ -183,7 +183,7 @@ def prepare(
             os.kill(os.getppid(), signal.SIGSTOP)  # so that its threads cannot speak for this process
             body = json.dumps(judged(request))
             if os.getpid() == me:
-                channel.send({"body": body, "proof": sign(body.encode()).hexdigest()})
+                channel.send({"body": body, "proof": sign(json.dumps([request, body]).encode()).hexdigest()})
         finally:
             os._exit(0)
 

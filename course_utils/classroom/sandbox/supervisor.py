@@ -79,7 +79,8 @@ class Supervisor:
         try:
             found, seconds = self._ask(request, seconds, in_check=True)
             body, message = str(found.get("body")), {"stopped": "", "why": str(found.get("unjudged"))}
-            if blake2b(body.encode("utf-8", "replace"), key=self.secret).hexdigest() == found.get("proof"):
+            proof = blake2b(json.dumps([request, body]).encode(), key=self.secret).hexdigest()
+            if found.get("proof") == proof:
                 message = {"result": json.loads(body)}
             elif "unjudged" not in found:
                 message = {"stopped": "killed", "why": "its result did not come from the check"}
