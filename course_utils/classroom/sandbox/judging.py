@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import threading
+import traceback
 import types
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -99,12 +100,10 @@ def _own_check(request: dict[str, Any], shell: Any) -> dict[str, Any]:
 
 def _as_failure(error: BaseException) -> tuple[str, str]:
     """An error's kind and text. What a test raises while no code of a cell runs is a test that fails."""
-    kind, text, trace = type(error).__name__, _short(error), error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename.startswith("<ipython-input"):
-            return kind, text
-        trace = trace.tb_next
-    return (kind, text) if isinstance(error, AssertionError) else ("AssertionError", f"{kind}: {text}")
+    kind, text = type(error).__name__, _short(error)
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    in_cell = any(file.startswith("<ipython-input") for file in files)
+    return (kind, text) if in_cell or isinstance(error, AssertionError) else ("AssertionError", f"{kind}: {text}")
 
 
 def _run(statement: ast.stmt, space: dict[str, Any]) -> Any:

@@ -57,18 +57,16 @@ class Supervisor:
                 answer = {"ended": ended.outcome, "why": str(ended)}
 
     def _cell(self, request: dict[str, Any]) -> dict[str, Any]:
-        interrupted, limit = False, float(request["seconds"])
-        try:
-            reply, seconds = self._ask(request, limit)
-        except TimeoutError as error:
-            interrupted = True
-            os.kill(self.pid, signal.SIGINT)
+        limit = float(request["seconds"])
+        for ask, seconds in ((request, limit), (None, GRACE_SECONDS)):
             try:
-                reply, seconds = self._ask(None, GRACE_SECONDS)
+                reply, used = self._ask(ask, seconds)
             except TimeoutError:
-                raise Ended("timed out", str(error)) from None
-        self._threads = bool(reply.get("threads"))
-        return {"reply": reply, "interrupted": interrupted, "seconds": seconds + interrupted * limit}
+                os.kill(self.pid, signal.SIGINT)
+                continue
+            self._threads = bool(reply.get("threads"))
+            return {"reply": reply, "interrupted": ask is None, "seconds": used + limit * (ask is None)}
+        raise Ended("timed out", f"it ran for more than {limit:g} s")
 
     def _check(self, request: dict[str, Any]) -> dict[str, Any]:
         """Has an answer judged. What cells have started ends before that, so that nothing but the check speaks for it;
@@ -153,13 +151,12 @@ class Supervisor:
 
     def _clear(self) -> None:
         """Ends everything that came of it, and empties the folders in which it could write."""
-        while _processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(-1, signal.SIGKILL)  # all but this process, the first, at once: none of them forks any more
-            time.sleep(0.002)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        self._hold()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):  # there is none any more
+            while True:
+                os.waitpid(-1, 0)
         self._student.close()
         for folder in FRESH_FOLDERS:
             empty(Path(folder))
