@@ -209,6 +209,7 @@ def _serve(channel: Channel, shell: Any, asked: list[dict[str, Any]]) -> None:
                     os.fork()
                 except OSError as why:  # no memory for one more
                     channel.send({"unjudged": str(why)})
+                asked.clear()  # no fork of a cell's own is a check
                 continue
             outputs, error = shell.run(request["source"], request["unless"], request["output_bytes"])
             if os.getpid() == me:
