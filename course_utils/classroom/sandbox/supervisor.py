@@ -71,11 +71,11 @@ class Supervisor:
     def _check(self, request: dict[str, Any]) -> dict[str, Any]:
         """Has an answer judged. What cells have started ends before that, so that nothing but the check speaks for it;
         an answer that needed it, as a loader's persistent workers, may end then, and that is not its doing."""
-        left, seconds = self._threads or len(_processes()) > 1, float(request["seconds"])
+        left, limit = self._threads or len(_processes()) > 1, float(request["seconds"])
         self._hold()
         os.kill(self.pid, signal.SIGCONT)
         try:
-            found, seconds = self._ask(request, seconds, in_check=True)
+            found, seconds = self._ask(request, limit, in_check=True)
             body, message = str(found.get("body")), {"stopped": "", "why": str(found.get("unjudged"))}
             proof = blake2b(json.dumps([request, body]).encode(), key=self.secret).hexdigest()
             if found.get("proof") == proof:
@@ -84,6 +84,7 @@ class Supervisor:
                 message = {"stopped": "killed", "why": "its result did not come from the check"}
         except (TimeoutError, Ended) as error:
             outcome, why = getattr(error, "outcome", "timed out"), str(error)
+            seconds = limit if outcome == "timed out" else 0.0
             if left:  # it may have needed them
                 outcome, why = "", f"{why}; threads or processes that cells had started had ended before"
             if self.pid not in _processes():
