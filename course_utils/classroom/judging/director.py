@@ -131,17 +131,11 @@ class Director:
             self._verdicts[cell.id] = verdict
 
     def _cell(self, step: Step) -> None:
-        answer = self._python.ask(
-            {
-                "do": "cell",
-                "source": step.source,
-                # A stub that nobody touched must not take the place of an answer that was made elsewhere.
-                "unless": sorted(step.released.names) if step.released and step.is_stub else [],
-                "seconds": self._limits.check_seconds,
-                # The shell adds a line that says how much it left out.
-                "output_bytes": max(min(self._room, LONGEST_OUTPUT) - 1000, 0),
-            }
-        )
+        # A stub that nobody touched must not take the place of an answer that was made elsewhere.
+        unless = sorted(step.released.names) if step.released and step.is_stub else []
+        room = max(min(self._room, LONGEST_OUTPUT) - 1000, 0)  # the shell adds a line that says how much it left out
+        asked = {"source": step.source, "unless": unless, "output_bytes": room}
+        answer = self._python.ask({"do": "cell", "seconds": self._limits.check_seconds} | asked)
         self._spent += float(answer["seconds"])
         if step.index not in self._shown:
             self._shown.add(step.index)

@@ -181,6 +181,8 @@ def prepare(
         try:
             restore()
             os.kill(os.getppid(), signal.SIGSTOP)  # so that its threads cannot speak for this process
+            # Headroom: a cell may have filled all memory that it is allowed, and judging takes some, too.
+            resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
             body = json.dumps(judged(request))
             if os.getpid() == me:
                 channel.send({"body": body, "proof": sign(json.dumps([request, body]).encode()).hexdigest()})
@@ -229,6 +231,6 @@ def _restrict(limits: dict[str, Any]) -> None:
         (resource.RLIMIT_NOFILE, 256, 256),
         (resource.RLIMIT_NPROC, processes, processes),
         (resource.RLIMIT_CPU, cpu, cpu + 1),  # the first sends a signal that names it
-        (resource.RLIMIT_AS, memory, memory + 2**29),  # a check may go up to the second
+        (resource.RLIMIT_AS, memory, memory + 2**29),
     ):
         resource.setrlimit(which, (soft, hard))

@@ -17,6 +17,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.abc import Loader
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,7 @@ def _warm_up(roots: tuple[str, ...], judges: dict[str, str]) -> Callable[..., Ca
     return partial(student.prepare, shell=shell, restore=restore, judged=judged)
 
 
-class Judges:
+class Judges(Loader):
     """What judges, imported from code that is held here.
 
     Args:
@@ -160,10 +161,7 @@ class Judges:
             return None
         file = self._code[name][0]
         folders = [os.path.dirname(file)] if file.endswith("__init__.py") else None
-        return spec_from_file_location(name, file, loader=self, submodule_search_locations=folders)  # type: ignore[arg-type]
-
-    def create_module(self, spec: Any) -> None:
-        return None
+        return spec_from_file_location(name, file, loader=self, submodule_search_locations=folders)
 
     def exec_module(self, module: types.ModuleType) -> None:
         exec(self._code[module.__name__][1], vars(module))
