@@ -49,7 +49,7 @@ class StandIn:
             if "# fail" in answer:
                 raise OSError("the sandbox ended")
         repairs = ("Nothing was graded. The file is broken.",) if answers is None else ()
-        about = {"student": student, "assignment": assignment, "wall_seconds": 0.01}
+        about = {"student": student, "assignment": assignment}
         about |= {
             "exercises": tuple(results),
             "reviews": tuple(told),
@@ -76,7 +76,7 @@ def _result(grading, topic, answer, outcome):
     said = "The file is broken." if outcome == "unreadable" else f"{earned:g} of {possible:g} points, {outcome}"
     text = f"{exercise}: {said}"
     values = {"grade_id": grading["grade_id"], "exercise": exercise, "earned": earned, "possible": possible}
-    values |= {"outcome": outcome, "text": text, "html": f"<p>{text}</p>", "wall_seconds": 0.0}
+    values |= {"outcome": outcome, "text": text, "html": f"<p>{text}</p>"}
     values |= {"said": f"{possible:g} of {possible:g} points" if outcome == "review by hand" else None}
     values |= {"misconceptions": tuple(re.findall(r"# misconception: (.*)", answer))}
     values |= {"by_hand": grading["solution"], "lost": ((f"is {outcome}", possible - earned),) * (earned < possible)}

@@ -689,6 +689,14 @@ max = min = dict = set = all = any = iter = next = range = zip = print = 0
 torch.set_grad_enabled(False)
 mode = torch.inference_mode()
 mode.__enter__()
+#: forks-between-two-answers
+import multiprocessing
+context = multiprocessing.get_context("fork")
+results = context.Queue()
+process = context.Process(target=results.put, args=(3,))
+process.start()
+assert results.get(timeout=10) == 3
+process.join()
 #: ends-its-process-three-times
 import os
 os._exit(3)

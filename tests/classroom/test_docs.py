@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from course_utils.classroom.__main__ import _parser
-from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.judging.grader import Limits
 from course_utils.classroom.judging.results import OUTCOMES
 from tests.classroom.attacks import WRONG
 from tests.classroom.handed_in import DETACH, FROZEN, MODES, ROOT, Notebook, exercises

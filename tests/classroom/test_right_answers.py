@@ -6,8 +6,7 @@ import pytest
 
 from course_utils import Lesson
 from course_utils.catalogue import LESSONS
-from course_utils.classroom.judging.grader import Grader
-from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.judging.grader import Grader, Limits
 from tests.classroom.handed_in import NEEDS_SANDBOX, Notebook
 from tests.lessons.answers import cells, right_answers
 

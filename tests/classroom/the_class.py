@@ -9,8 +9,7 @@ from functools import cache, partial
 from unittest import mock
 
 from course_utils import Lesson
-from course_utils.classroom.judging.grader import Grader
-from course_utils.classroom.judging.limits import Limits
+from course_utils.classroom.judging.grader import Grader, Limits
 from course_utils.classroom.run.graders import Graders
 from tests.classroom.attacks import ATTACKS
 from tests.classroom.handed_in import DETACH, FLAGS, MODES, Notebook, exercises

@@ -7,18 +7,17 @@ back through the supervisor and become cards here.
 from __future__ import annotations
 
 import json
-import time
 from functools import lru_cache
 
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.director import Director
-from course_utils.classroom.judging.limits import Limits
 from course_utils.classroom.judging.outcomes import Verdict
 from course_utils.classroom.judging.results import ExerciseResult, Report
 from course_utils.classroom.rebuild.reading import ReleasedNotebook, Unreadable, read_released
 from course_utils.classroom.rebuild.rebuild import Rebuilt, rebuild, untouched
 from course_utils.classroom.sandbox.bubblewrap import SandboxMissing as SandboxMissing
 from course_utils.classroom.sandbox.bubblewrap import missing
+from course_utils.classroom.sandbox.warm_python import Limits as Limits
 from course_utils.classroom.sandbox.warm_python import WarmPython
 
 _released = lru_cache(maxsize=32)(read_released)
@@ -45,8 +44,8 @@ class Grader:
         self._python.open()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        self._python.end(at_once=kind is not None)
+    def __exit__(self, *error: object) -> None:
+        self._python.end()
 
     def grade(self, released: str, submitted: bytes | None, *, student: str, assignment: str) -> Report:
         """Grades a submission. Nothing in it makes this raise.
@@ -61,7 +60,7 @@ class Grader:
             ValueError: the released notebook is none.
             OSError: the warm Python ended and could not be started again.
         """
-        started, notebook = time.perf_counter(), _released(released)
+        notebook = _released(released)
         notes, listed = list[str](), list[str]()
         try:
             rebuilt = rebuild(notebook, submitted, self.limits.notebook_bytes)
@@ -70,7 +69,7 @@ class Grader:
             rebuilt.repairs = [f"Nothing was graded. {reason}"]
             results = {cell.id: Verdict(0.0, "unreadable", text=str(reason)) for cell in notebook.graded}
         else:
-            director = Director(notebook, rebuilt, self._python, self.limits)
+            director = Director(rebuilt, self._python, self.limits)
             results = director.run()
             notes, listed = director.notes, [*rebuilt.listed, *director.listed]
         exercises = tuple(outcomes.result_of(cell, results[cell.id]) for cell in notebook.graded)
@@ -86,7 +85,6 @@ class Grader:
             notes=tuple(dict.fromkeys(notes)),
             listed=tuple(listed),
             notebook=_with_cards(notebook, rebuilt, exercises),
-            wall_seconds=round(time.perf_counter() - started, 4),
         )
 
 

@@ -1,27 +1,30 @@
-"""From what a check said to what the gradebook and the student get (``judged``, ``stopped``, ``unreadable`` ...).
+"""From what a check said to what the gradebook and the student get (``judged``, ``own_check``, ``stopped`` ...).
 
 Everything that a student's process sends is checked here before it is used.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
-from typing import Any, get_type_hints
+from typing import Any, get_args
 
 from course_utils.base.words import rounded
+from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.score import Claim, Score, Status
-from course_utils.classroom.judging.results import ExerciseResult, Outcome, made
+from course_utils.classroom.course.source import parse
+from course_utils.classroom.judging.results import ExerciseResult, Outcome
 from course_utils.classroom.rebuild.reading import ReleasedCell
 from course_utils.classroom.sandbox.protocol import Ended
 
 WITHHELD = "Your teacher looks at this answer before its points are entered."
-_MOST_CLAIMS = 60
+_ALL_OR_NONE = "These tests earn their points together: all of them, or none."
+_MOST_CLAIMS, _MOST_TEXT = 60, 120  # of the latter, characters of a test that a card shows
 _CELL_FILE = re.compile("<ipython-input-[^>]*>, ")  # what IPython calls a cell, in the text of a SyntaxError
 _WHY = ("raised", "stopped", "said")  # details of a claim that say why it does not hold
-_TOLD_BY_CHECK = ("possible", "status", "claims", "notes", "output")  # of a score
 
 
 @dataclass
@@ -33,68 +36,109 @@ class Verdict:
         outcome: see ``results``.
         score: the card; None for what has none.
         text: what is shown where there is no card.
-        seconds: what judging took.
-        undefined: a name that the answer could not find; empty where that was not the trouble.
+        raised: what the answer or its test raised, as ``"Type: message"``; empty where nothing was raised.
         reviews: why its points wait until the teacher has looked, one sentence each.
-        raised: whether it raised anything.
     """
 
     earned: float
     outcome: Outcome
     score: Score | None = None
     text: str = ""
-    seconds: float = 0.0
-    undefined: str = ""
+    raised: str = ""
     reviews: tuple[str, ...] = ()
-    raised: bool = False
 
-    def or_better(self, other: Verdict) -> Verdict:
-        """The one that earned more, in doubt this one, with the seconds of both."""
-        best = other if other.earned > self.earned else self
-        best.seconds = self.seconds + other.seconds
-        return best
+    @property
+    def undefined(self) -> str:
+        """The name that the answer could not find; empty where that was not the trouble."""
+        is_name = self.raised.startswith(("NameError: name '", "UnboundLocalError: name '"))
+        return self.raised.split("'")[1] if is_name else ""
 
 
 def judged(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
-    """A check's own result; None where it is not what a check sends."""
-    hints = get_type_hints(Score)
+    """The verdict on what a lesson's check sent; None where it is not what such a check sends."""
     try:
-        told = {name: made(hints[name], result[name], name) for name in _TOLD_BY_CHECK}
-        earned: float = made(float, result["earned"], "earned")
-    except (KeyError, ValueError):
+        claims = tuple(_claim(**told) for told in result["claims"])
+        earned, possible, status = float(result["earned"]), float(result["possible"]), result["status"]
+        notes, output = tuple(map(str, result["notes"])), str(result["output"])
+    except (KeyError, TypeError, ValueError):
         return None
-    status, possible, claims = told["status"], told["possible"], told["claims"]
     full = status == "passed" and earned == possible and all(claim.held for claim in claims)
-    if not 0 <= earned <= possible or len(claims) > _MOST_CLAIMS:
+    if not 0 <= earned <= possible or len(claims) > _MOST_CLAIMS or status not in get_args(Status):
         return None
-    if (status == "passed") != full or (earned >= possible > 0 and not full):
+    if (status == "passed" or earned == possible > 0) and not full:
         return None  # the engine gives full points if, and only if, every claim holds
     outcome: Outcome = "passed" if full else "not attempted" if status == "not attempted" else "partial"
     if outcome == "partial" and earned == 0:
         outcome = "raised" if status == "error" else "wrong"
     points = rounded(cell.points * earned / possible if possible else 0.0, cell.points)
     errors = [value for claim in claims if not claim.held for label, value in claim.details if label == "raised"]
-    told["possible"] = cell.points  # which a teacher may have changed
-    score = Score(points, lesson=cell.lesson, exercise=cell.name, **told)
-    undefined = next(filter(None, map(name_in, errors)), "")
-    return Verdict(points, outcome, score, undefined=undefined, raised=bool(errors))
+    errors.sort(key=lambda error: not Verdict(0.0, "raised", raised=error).undefined)
+    card = _card(cell, status, *claims, earned=points, notes=notes, output=output)
+    return Verdict(points, outcome, card, raised="".join(errors[:1]))
+
+
+def _claim(
+    text: str, held: bool, details: list[Any], weight: float, judged: bool, misconception: dict[str, Any] | None
+) -> Claim:
+    lines = tuple((str(label), str(value)) for label, value in details)
+    told: dict[str, Any] = {
+        name: tuple(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in (misconception or {}).items()
+    }
+    found = Misconception(**told) if told else None
+    return Claim(str(text), bool(held), lines, float(weight), bool(judged), found)
+
+
+def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
+    """The verdict on what a teacher's own check sent; None where it is not what such a check sends.
+
+    As with nbgrader, its tests earn their points together: passed if nothing fails, and a last value that is a number
+    is partial credit.
+    """
+    match result:
+        case {"failed": None, "value": None | float() as value} if value is None or value == value:  # no NaN
+            earned = cell.points if value is None else min(max(value, 0.0), cell.points)
+            outcome: Outcome = "passed" if earned == cell.points else "partial" if earned else "wrong"
+            notes = () if value is None else (f"The check gave {earned:g} of {cell.points:g} points.",)
+            status: Status = "passed" if outcome == "passed" else "partial"
+            return Verdict(earned, outcome, _card(cell, status, earned=earned, notes=notes))
+        case {"failed": [int(line), str(kind), str(text)], "value": None}:
+            test, is_told = _test(cell, line)
+            raised, said = kind != "AssertionError", f"{kind}: {text}".removeprefix("AssertionError").strip(": ")
+            claim = Claim(test, False, details=(("said", said),) if said and is_told else ())
+            card = _card(cell, "error" if raised else "partial", claim, notes=(_ALL_OR_NONE,))
+            return Verdict(0.0, "raised" if raised else "wrong", card, raised=said)
+    return None
+
+
+def _test(cell: ReleasedCell, line: int) -> tuple[str, bool]:
+    """What the card calls the test in that line, and whether it may say why it failed: of a hidden one only the message
+    that the teacher wrote."""
+    statements = [one for one in getattr(parse(cell.full), "body", ()) if one.lineno == line]
+    if not statements:
+        return "the check comes to its end", True
+    own = [text.strip() for text in cell.full.splitlines()[line - 1 : statements[0].end_lineno]]
+    shown = {text.strip() for text in cell.source.splitlines()}
+    if any(text not in shown for text in own):
+        return "a hidden test", isinstance(statements[0], ast.Assert) and statements[0].msg is not None
+    return f"`{' '.join(own).replace('`', ' ')[:_MOST_TEXT]}`", True
 
 
 def not_attempted(cell: ReleasedCell) -> Verdict:
     if cell.role == "by hand":
         return Verdict(0.0, "not attempted", text="No answer was written.")
-    return Verdict(0.0, "not attempted", _nothing(cell, "not attempted"))
-
-
-def by_hand() -> Verdict:
-    return Verdict(0.0, "review by hand", text="Your teacher reads and grades this answer.")
+    return Verdict(0.0, "not attempted", _card(cell, "not attempted"))
 
 
 def raised(cell: ReleasedCell, error: list[str], what: str = "the answer's cell runs") -> Verdict:
     """The answer's own cell raised, or there is no answer to judge."""
     message = _CELL_FILE.sub("", f"{error[0]}: {error[1]}".rstrip(": "))
     claim = Claim(what, False, details=(("raised", message),))
-    return Verdict(0.0, "raised", _nothing(cell, "error", claim), undefined=name_in(message), raised=True)
+    return Verdict(0.0, "raised", _card(cell, "error", claim), raised=message)
+
+
+def by_hand() -> Verdict:
+    return Verdict(0.0, "review by hand", text="Your teacher reads and grades this answer.")
 
 
 def stopped(cell: ReleasedCell, ended: Ended) -> Verdict:
@@ -102,7 +146,7 @@ def stopped(cell: ReleasedCell, ended: Ended) -> Verdict:
     if not ended.outcome:
         return unjudged(str(ended))
     claim = Claim("comes to an end by itself", False, details=(("stopped", str(ended)),))
-    return Verdict(0.0, "timed out" if ended.outcome == "timed out" else "killed", _nothing(cell, "partial", claim))
+    return Verdict(0.0, "timed out" if ended.outcome == "timed out" else "killed", _card(cell, "partial", claim))
 
 
 def unjudged(why: str) -> Verdict:
@@ -111,14 +155,12 @@ def unjudged(why: str) -> Verdict:
 
 
 def reviews(verdict: Verdict, label: str, result: dict[str, Any]) -> Iterable[str]:
-    """What a teacher has to look at first, one sentence each: what was replaced or left running where that earned
-    something; what was asked for and refused where the answer then failed, though nothing is gained by asking."""
+    """What a teacher has to look at first, one sentence each: what was replaced where that earned something; what was
+    asked for and refused where the answer then failed, though nothing is gained by asking."""
     replaced = [str(name)[:100] for name in result.get("replaced", ())]
     if replaced and verdict.earned:
         more = f" and {len(replaced) - 5} more" if len(replaced) > 5 else ""
         yield f"In {label}: {', '.join(replaced[:5])}{more} had been replaced."
-    if result.get("threads") and verdict.earned:
-        yield f"During {label}: the answer left threads running beside the check."
     for what in result.get("refused", ())[:10] if verdict.outcome != "passed" else ():
         yield f"In {label}: the code {str(what)[:200]}."
 
@@ -144,7 +186,6 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
         misconceptions=tuple(dict.fromkeys(filter(None, failed))),
         text=_final(str(score)) if score is not None else f"{cell.name}: {text}",
         html=shown if score is None else _final(shown),
-        wall_seconds=round(verdict.seconds, 4),
         by_hand=cell.role == "by hand",
         lost=() if outcome == "review by hand" or score is None else tuple(_lost(score)),
     )
@@ -174,13 +215,7 @@ def _lost(score: Score) -> Iterable[tuple[str, float]]:
         yield f"{number}, not judged, because an earlier one does not hold: {'; '.join(rest)}", sum(rest.values())
 
 
-def _nothing(cell: ReleasedCell, status: Status, *claims: Claim) -> Score:
-    """The card of an answer that was not judged, or had none of it hold."""
-    return Score(0.0, lesson=cell.lesson, exercise=cell.name, possible=cell.points, status=status, claims=claims)
-
-
-def name_in(message: str) -> str:
-    """The name that a NameError is about."""
-    if not message.startswith(("NameError: name '", "UnboundLocalError: name '")):
-        return ""
-    return message.split("'")[1]
+def _card(cell: ReleasedCell, status: Status, *claims: Claim, earned: float = 0.0, **more: Any) -> Score:
+    """The card of an answer; ``possible`` are the released cell's points, which a teacher may have changed."""
+    more |= {"lesson": cell.lesson, "exercise": cell.name, "possible": cell.points}
+    return Score(earned, status=status, claims=claims, **more)

@@ -6,9 +6,8 @@ Plain data, to and from JSON, so that a report can cross a process, a network or
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, is_dataclass
-from types import NoneType
-from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self, get_args
 
 Outcome = Literal[
     "passed", "partial", "not attempted", "wrong", "raised", "timed out", "killed", "unreadable", "review by hand"
@@ -31,7 +30,6 @@ class ExerciseResult:
         misconceptions: the names on the card, the likeliest first.
         text: the card as plain text.
         html: the card as HTML.
-        wall_seconds: what judging took.
         by_hand: whether a person grades it, whatever was written.
         lost: why points are missing, with how many: they add up to what is missing.
     """
@@ -45,7 +43,6 @@ class ExerciseResult:
     misconceptions: tuple[str, ...]
     text: str
     html: str
-    wall_seconds: float
     by_hand: bool = False
     lost: tuple[tuple[str, float], ...] = ()
 
@@ -73,7 +70,6 @@ class Report:
         notes: what became of cells, one sentence each.
         listed: what the teacher should know, at no cost in points, one sentence each.
         notebook: the rebuilt and executed notebook as text, with the cards as outputs of the check cells.
-        wall_seconds: the whole of it, from the submission's bytes to this report.
     """
 
     student: str
@@ -82,9 +78,8 @@ class Report:
     repairs: tuple[str, ...]
     reviews: tuple[str, ...]
     notes: tuple[str, ...]
+    listed: tuple[str, ...]
     notebook: str
-    wall_seconds: float
-    listed: tuple[str, ...] = ()
 
     @property
     def earned(self) -> float:
@@ -108,41 +103,15 @@ class Report:
         Raises:
             ValueError: the text is no JSON, or not a report's; the message says which field is missing or strange.
         """
+
+        def made(fields: dict[str, Any]) -> Any:
+            fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+            return cls(**fields) if "exercises" in fields else ExerciseResult(**fields)
+
         try:
-            return made(cls, json.loads(text), "JSON")
-        except (KeyError, RecursionError) as error:
+            report = json.loads(text, object_hook=made)
+        except TypeError as error:
             raise ValueError(f"Not a report's JSON: {error}.") from error
-
-
-def made(kind: Any, value: Any, name: str) -> Any:
-    """What an annotation describes, made of what JSON gives for it: data classes of dicts, tuples of lists.
-
-    Args:
-        kind: the annotation.
-        value: what came out of JSON.
-        name: what the message calls it.
-
-    Raises:
-        ValueError: it is nothing of the kind.
-        KeyError: a data class's field is missing, and has no default.
-    """
-    parts = get_args(kind)
-    if NoneType in parts:
-        return None if value is None else made(parts[0], value, name)
-    if is_dataclass(kind) and isinstance(value, dict):
-        hints = get_type_hints(kind)
-        known = [field for field in hints if field in value or not hasattr(kind, field)]  # a default is an attribute
-        fields = {field: made(hints[field], value[field], field) for field in known}
-        return kind(**fields)  # type: ignore[operator]  # a class, not one of its instances
-    if get_origin(kind) is tuple and isinstance(value, list):
-        kinds = parts[:1] * len(value) if parts[-1] is ... else parts
-        return tuple(made(part, item, name) for part, item in zip(kinds, value, strict=True))
-    if kind is float:
-        fits = isinstance(value, (int, float)) and abs(value) < 1e12  # neither infinite nor no number
-    elif get_origin(kind) is Literal:
-        fits = value in parts
-    else:
-        fits = get_origin(kind) is not tuple and isinstance(value, kind)
-    if not fits:
-        raise ValueError(f"Not a report's {name}: {value!r:.100}.")
-    return value
+        if not isinstance(report, cls):
+            raise ValueError("Not a report's JSON.")
+        return report

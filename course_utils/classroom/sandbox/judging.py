@@ -7,72 +7,68 @@ import builtins
 import contextlib
 import importlib
 import io
-import resource
+import json
 import signal
 import sys
 import threading
-import time
+import traceback
 import types
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
-_TEXT = 20_000  # characters of any one text in a result
+from course_utils.checks.judge import judge
+from course_utils.checks.state import Settings
 
 
 def judged(
     request: dict[str, Any],
     shell: Any,
     restore: Callable[[], list[str]],
-    put_back: list[str],
-    begin: Callable[[], None],
-    refused: list[str],
+    begin: Callable[[], list[str]],
+    texts: Callable[[], AbstractContextManager[None]],
     seal: Callable[[], Callable[[], list[str]]],
 ) -> dict[str, Any]:
     """Judges what a request asks for. Nothing that the answer does makes it raise."""
     try:
-        # Headroom: an answer may have filled all memory that it is allowed, and judging takes some, too.
-        resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
         _quieten()
         look = partial(_own_check, request, shell)
         if request["exercise"]:
-            lesson = importlib.import_module(f"course_utils.lessons.{request['lesson']}")
+            with texts():
+                lesson = importlib.import_module(f"course_utils.lessons.{request['lesson']}")
             (exercise,) = [one for one in lesson.EXERCISES if one.name == request["exercise"]]
-            from course_utils.checks import trial
-            from course_utils.checks.judge import judge
-
-            vars(trial)["Settings"] = _comparing(trial.Settings, lambda: replaced.update(sealed()))
-            look = partial(_lesson_check, request, shell, exercise, judge)
-        replaced = set(restore() if put_back else ())  # what cannot be put back is found again
+            _compare_on_return(lambda: replaced.update(sealed()))
+            look = partial(_lesson_check, request, shell, exercise)
+        replaced = set(restore())  # names were put back a moment ago: what still differs cannot be
         sealed = seal()
-        begin()
+        refused = begin()
         result = look()
-        result |= {"threads": _is_thread_left(), "replaced": sorted(replaced.union(restore(), sealed()))}
-        result["refused"] = list(dict.fromkeys(refused))
-        return result
+        return result | {"replaced": sorted(replaced.union(restore(), sealed())), "refused": [*dict.fromkeys(refused)]}
     except BaseException as error:  # never the answer's doing: what that raises is in the result
         return {"unjudged": f"{type(error).__name__}: {_short(error)}"}
 
 
-def _comparing(settings: type, compare: Callable[[], None]) -> type:
-    """What a trial puts back when the answer returns, so that names are compared each time before the judge goes on."""
+def _compare_on_return(compare: Callable[[], None]) -> None:
+    """Each time control comes back from the answer, names are compared before the judge goes on."""
+    genuine = Settings.restore
 
-    class Settings(settings):  # type: ignore[misc, valid-type]  # whatever the class is
-        def restore(self) -> Any:
-            compare()
-            return super().restore()
+    def restore(self: Settings) -> list[str]:
+        compare()
+        return genuine(self)
 
-    return Settings
+    Settings.restore = restore  # type: ignore[method-assign]
 
 
-def _lesson_check(request: dict[str, Any], shell: Any, exercise: Any, judge: Any) -> dict[str, Any]:
+def _lesson_check(request: dict[str, Any], shell: Any, exercise: Any) -> dict[str, Any]:
     try:
         answer = eval(compile(request["expression"], "<check>", "eval"), shell.user_ns)
     except BaseException as error:  # the name is not defined, or reading it runs a student's code
         return {"error": [type(error).__name__, _short(error)]}
     score = judge(exercise, answer, request["lesson"])
     claims = [vars(one) | {"misconception": one.misconception and vars(one.misconception)} for one in score.claims]
-    return _plain(vars(score) | {"earned": float.__float__(score), "claims": claims})
+    told = json.dumps(vars(score) | {"earned": float.__float__(score), "claims": claims}, ensure_ascii=False)
+    return dict(json.loads(told.encode("utf-8", "replace")))  # half a surrogate pair is in no file
 
 
 def _own_check(request: dict[str, Any], shell: Any) -> dict[str, Any]:
@@ -86,9 +82,9 @@ def _own_check(request: dict[str, Any], shell: Any) -> dict[str, Any]:
     failed: list[Any] | None = None
     value: Any = None
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        for statement in ast.parse(request["source"]).body:
+        for statement in ast.parse(request["full"]).body:
             try:
-                value = _run(statement, space)
+                value = eval(_compiled(statement), space)
                 if value is False:
                     raise AssertionError("it is False")
                 if hasattr(value, "__array__"):  # as `f(x) == y` of tensors, which nbgrader takes for full marks
@@ -101,19 +97,16 @@ def _own_check(request: dict[str, Any], shell: Any) -> dict[str, Any]:
 
 def _as_failure(error: BaseException) -> tuple[str, str]:
     """An error's kind and text. What a test raises while no code of a cell runs is a test that fails."""
-    kind, text, trace = type(error).__name__, _short(error), error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename.startswith("<ipython-input"):
-            return kind, text
-        trace = trace.tb_next
-    return (kind, text) if isinstance(error, AssertionError) else ("AssertionError", f"{kind}: {text}")
+    kind, text = type(error).__name__, _short(error)
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    in_cell = any(file.startswith("<ipython-input") for file in files)
+    return (kind, text) if in_cell or isinstance(error, AssertionError) else ("AssertionError", f"{kind}: {text}")
 
 
-def _run(statement: ast.stmt, space: dict[str, Any]) -> Any:
+def _compiled(statement: ast.stmt) -> types.CodeType:
     if isinstance(statement, ast.Expr):
-        return eval(compile(ast.Expression(statement.value), "<check>", "eval"), space)
-    exec(compile(ast.Module([statement], []), "<check>", "exec"), space)
-    return None
+        return compile(ast.Expression(statement.value), "<check>", "eval")
+    return compile(ast.Module([statement], []), "<check>", "exec")
 
 
 def _made_by(setup: str) -> dict[str, Any]:
@@ -135,31 +128,8 @@ def _quieten() -> None:
         sys.monitoring.free_tool_id(tool)  # type: ignore[attr-defined]  # since Python 3.12
 
 
-def _is_thread_left() -> bool:
-    """Whether a thread still runs, after a while in which one that was told to end comes to its end."""
-    for _ in range(100):
-        if threading.active_count() == 1:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def _plain(value: Any) -> Any:
-    """The same as JSON can hold it, with texts cut."""
-    if type(value) is dict:
-        return {name: _plain(item) for name, item in value.items()}
-    if type(value) in (list, tuple):
-        return [_plain(item) for item in value]
-    return value if type(value) in (bool, float, int, type(None)) else _text(value)
-
-
-def _text(value: object) -> str:
-    text = value if type(value) is str else str(value)
-    return text.encode("utf-8", "replace").decode()[:_TEXT]
-
-
 def _short(error: BaseException) -> str:
     try:
-        return _text(str(error).strip().split("\n")[0][:300])
+        return str(error).strip().split("\n")[0][:300].encode("utf-8", "replace").decode()
     except BaseException:  # an exception class of the student's own whose __str__ fails
         return ""
