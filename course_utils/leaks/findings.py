@@ -1,6 +1,6 @@
 """What a watch found, as plain data (``GrowthReport``, ``Finding``)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,7 +10,6 @@ from course_utils.draw.page import Drawing
 from course_utils.holders.holder import Holder
 from course_utils.leaks.nodes import NODE_BYTES
 from course_utils.leaks.process import ProcessGrowth
-from course_utils.leaks.verdict import Rate
 from course_utils.leaks.words import report_html, report_text
 
 
@@ -51,8 +50,22 @@ class Grew:
 
 
 @dataclass(frozen=True)
+class Rate:
+    """Bytes a call: the mean over calls of one kind."""
+
+    nbytes: int
+    calls: int  # it was taken from so many
+    is_same: bool  # in each of them
+
+    @classmethod
+    def of(cls, values: Collection[int]) -> "Rate":
+        """Of the bytes of each call."""
+        return cls(round(sum(values) / max(1, len(values))), len(values), len(set(values)) == 1)
+
+
+@dataclass(frozen=True)
 class Finding:
-    """Something that keeps more with every call."""
+    """Something that keeps more with every call; or kept it, and is no leak: then ``why`` says so in words."""
 
     holder: Holder  # who keeps it
     line: Site | None  # the line that puts it there; None where the source does not show it
@@ -75,23 +88,18 @@ class Finding:
     takes_in: bool = False  # it is one tensor that takes in more
     also: tuple[tuple[str, Site], ...] = ()  # names and lines of what only leads there, and is mended with it
     grown: Grown | None = None  # the calls over which it grew
+    why: str = ""
+    at_end: int = 0  # bytes kept at the end
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether what stays has a graph behind it, or what backward has left of one."""
+        return self.graph_bytes > 0 or self.history
 
     @property
     def host_bytes(self) -> int:
         """Bytes a call with those of nodes that hold nothing, each at ``NODE_BYTES``."""
         return self.rate.nbytes + (0 if self.graph_bytes else NODE_BYTES * self.nodes // self.every)
-
-
-@dataclass(frozen=True)
-class Quiet:
-    """Something that was kept and is no leak."""
-
-    holder: Holder  # ``NOBODY`` where nobody was looked for
-    site: Site  # the line that made it
-    why: str  # in words
-    nbytes: int  # kept at the end
-    grown: Grown | None = None  # the calls over which it grew, where it was given back
-    line: Site | None = None  # the line that kept it then
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,7 @@ class Part:
     verdict: str
     rate: Rate | None
     findings: tuple[Finding, ...] = ()
-    quiet: tuple[Quiet, ...] = ()  # what stays and does not grow
+    quiet: tuple[Finding, ...] = ()  # what stays and does not grow
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,10 +5,12 @@ that grew (``Stretch``).
 import math
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Optional
 
 from course_utils.base.user_code import NOWHERE, Site
+from course_utils.holders.holder import Link
 from course_utils.record.storages import Storage
 
 _MOST_STRETCHES = 32
@@ -28,7 +30,7 @@ class Birth(Storage):
     came: dict[int, int] | None  # its bytes by the call that they came from, where that is not its own alone
     ancestor: Optional["Birth"]  # the storage that it was made of
     heir: Optional["Birth"]  # the storage that was made of it
-    kept: bool  # it has outlived its calls
+    kept: Optional["Kept"]  # where it counts, once it has outlived its calls
     joined: bool  # into another tensor, as at the end of an evaluation
 
     @property
@@ -75,6 +77,18 @@ class Stretch:
     given_back_at: Site = NOWHERE  # the user's line that was running when it was given back
 
 
+@dataclass(frozen=True)
+class Way(Link):
+    """How a holder keeps a storage, and what there is of graphs on the way."""
+
+    goes_back: bool = False  # what the holder has in its hands leads on to nodes that earlier calls recorded
+    used: bool = False  # a backward pass has gone through it
+
+
+Ways = Sequence[tuple[int, Way]]
+"""How storages are kept, with the bytes of each."""
+
+
 class Kept:
     """What is kept of the storages that one line makes on one device, in calls from one place."""
 
@@ -86,7 +100,8 @@ class Kept:
         self.history: list[tuple[int, int]] = []  # (call, total) where it changed; thinned out when it grows long
         self.ended: list[Stretch] = []  # those that were given back, the latest ones
         self.takes_in = False  # one storage takes in more with every call
-        self.looked_at: dict[int, int] = {}  # bytes by call, when holders were last found
+        self.ways: Ways = ()  # how samples of it are kept, with the bytes of each
+        self.looked_at: dict[int, int] = {}  # bytes by call, when these were found
         self.next_search = 6  # so many calls with living storages, and it is time to look for the holder
         self._peak_calls = self._peak = 0
         self._gone: Counter[int] = Counter()  # since the peak: bytes by call
@@ -94,7 +109,7 @@ class Kept:
 
     def add(self, birth: Birth) -> None:
         """Counts a storage that has become old."""
-        birth.kept = True
+        birth.kept = self
         self.births[id(birth)] = birth
         self.alive.update(birth.by_call)
         self.total += birth.nbytes
@@ -102,7 +117,7 @@ class Kept:
 
     def remove(self, birth: Birth) -> None:
         """Counts it no longer."""
-        birth.kept = False
+        birth.kept = None
         del self.births[id(birth)]
         self.total -= birth.nbytes
         for call, nbytes in birth.by_call.items():
@@ -111,8 +126,7 @@ class Kept:
                 del self.alive[call]
 
     def give_back(self, birth: Birth, in_backward: bool, running: Site) -> None:
-        """Counts the death of one, while a line of the user's was running."""
-        self.remove(birth)
+        """Notes that one counts no longer since it died, while a line of the user's was running."""
         self._last = running, in_backward, birth.joined
         self._gone.update(birth.by_call)
 

@@ -1,5 +1,5 @@
-"""Graphs that lead from call to call: how many nodes of each call a variable still leads to (``Nodes``), and which
-variable carries them over (``Nodes.carrier``).
+"""Graphs that lead from call to call (``Nodes``): how many nodes of each call a variable still leads to, and which
+variable carries them over.
 
 After ``backward()`` the nodes of a graph hold no tensors any more, but they are there as long as something leads to
 them: ``total += loss``. A recurrent state, and all that is computed from it, lead to every call before:
@@ -12,8 +12,8 @@ import statistics
 import sys
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -23,8 +23,8 @@ from course_utils.graph.recorded import Slot, is_node, saved_slots
 from course_utils.holders.holder import Holder, Link
 from course_utils.holders.search import Path, Search
 from course_utils.holders.ways import link_of
-from course_utils.leaks.births import Births
-from course_utils.leaks.numbers import Thread
+from course_utils.leaks.births import Births, Thread
+from course_utils.leaks.kept import Way
 
 NODE_BYTES = 700
 """What a node takes of host memory, with the tensor that it made, without what it saved: 640 to 980 bytes were measured
@@ -41,16 +41,33 @@ Name = tuple[int, str, int]
 Key = tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Way(Link):
-    """How a holder keeps a storage, and what there is of graphs on the way."""
-
-    goes_back: bool = False  # what the holder has in its hands leads on to nodes that earlier calls recorded
-    used: bool = False  # a backward pass has gone through it
-
-
 class _Mark:
     """Dies with the node that it is tied to."""
+
+
+@dataclass
+class _Held:
+    """A variable that holds something with a history, and the nodes behind it."""
+
+    link: Link
+    thread: Thread  # where they were recorded
+    root: Any
+    nodes: Mapping[Any, None]
+    counts: dict[int, int]  # of each call, by call
+
+    def names(self) -> set[Name]:
+        """What tells the nodes from others."""
+        return {_name(self.thread, node) for node in self.nodes}
+
+    def is_freed(self) -> bool:
+        """Whether backward has gone through the nodes of an earlier call: they hold nothing but single numbers."""
+        earlier, freed = sorted(self.counts)[len(self.counts) // 2], 0
+        for node in self.nodes:
+            for slot in saved_slots(node) if self.thread.call_of(node._sequence_nr()) == earlier else ():
+                freed += slot.freed
+                if isinstance(slot.value, torch.Tensor) and slot.value.numel() > 1 and slot.value.grad_fn is not None:
+                    return False
+        return freed > 0
 
 
 @dataclass
@@ -58,8 +75,7 @@ class Chain:
     """A variable whose graph leads back to many calls."""
 
     link: Link
-    thread: Thread  # where the nodes were recorded
-    roots: list[Name] = field(default_factory=list)  # the nodes that it has led to directly, at each count
+    root: Name = (0, "", 0)  # the node that it led to directly, at the last count
     counts: dict[int, int] = field(default_factory=dict)  # nodes of each call, by call
     leads_to: frozenset[Key] = frozenset()  # keys of the holders whose graphs are part of it
     until: int = 0  # the call during which it was given back; 0 while it is not
@@ -72,12 +88,11 @@ class Chain:
         """Nodes a call."""
         return round(statistics.median(self.counts.values()))
 
-    def goes_on(self, held: "_Held", leads_to: frozenset[Key], births: Births) -> None:
+    def goes_on(self, held: _Held, leads_to: frozenset[Key], births: Births) -> None:
         """Takes over what a count has found, and waits for the end: what is tied to a node dies with it."""
-        self.link, self.thread, self.counts = held.link, held.thread, held.counts
         self.leads_to = leads_to if self.until else self.leads_to | leads_to
+        self.link, self.counts, self.root = held.link, held.counts, _name(held.thread, held.root)
         self.until, self.given_back_at = 0, NOWHERE
-        self.roots.append(_name(held.thread, held.root))
         mark, me = _Mark(), weakref.ref(self)
 
         def ended(_: object) -> None:
@@ -98,27 +113,14 @@ class Chain:
         self.counts |= dict.fromkeys(more, self.rate)
 
 
-@dataclass
-class _Held:
-    """A variable that holds something with a history, and the nodes behind it that a count looked at."""
-
-    link: Link
-    thread: Thread
-    root: Any
-    nodes: Mapping[Any, None]
-    counts: dict[int, int]
-
-
 class Nodes:
-    """Counts the nodes behind the user's variables at a few calls, ever further apart: each time those that are new.
-    Nothing is kept alive.
-    """
+    """Counts the nodes behind the user's variables at a few calls, ever further apart. Nothing is kept alive."""
 
     def __init__(self, births: Births) -> None:
         self._births = births
         self.next_count = _FIRST  # the call at which it is time to count again
         self.chains: dict[Key, Chain] = {}  # what led furthest back, by the holder's key
-        self._carried: dict[Name, Holder] = {}
+        self._carried: dict[Name, Holder] = {}  # who held the nodes when a call began
 
     def is_due(self, call: int) -> bool:
         """Whether it is time to count before a call: any living tensor leads to nodes of calls before its own."""
@@ -141,36 +143,28 @@ class Nodes:
         # The next loop may do the same, and be over before long.
         soon = any(chain.until for chain in self.chains.values())
         self.next_count = call + (LEAST_CALLS + 2 if soon else max(_GAP, call // 3))
+        self.note(looking)
         found: dict[Key, _Held] = {}
-        for path in looking.with_history():
-            link = link_of(path)
-            if link.holder.kind == "variable" and link.holder.key not in found:
-                found[link.holder.key] = self._held(link, path.things[-1], call)
+        for link, tensor in _variables(looking):
+            if link.holder.key not in found:
+                found[link.holder.key] = self._held(link, tensor, call)
         for key, held in found.items():
-            if len(held.counts) < LEAST_CALLS or not self._at_once(held) or not _is_freed(held, call):
+            if len(held.counts) < LEAST_CALLS or not self._at_once(held) or not held.is_freed():
                 continue
-            names = self._names(held)
-            same = [one for other, one in self.chains.items() if other not in found and not one.until]
-            known = self.chains.get(key) or next((one for one in same if one.roots[-1] in names), None)  # or renamed
-            chain = known or self.chains.setdefault(key, Chain(held.link, held.thread))
-            if chain.counts and not chain.until and chain.roots[-1] not in names:
+            names = held.names()
+            carried = {self._carried[name].key for name in names & self._carried.keys()} - {key}
+            renamed = [one for other, one in self.chains.items() if other in carried - found.keys() and not one.until]
+            chain = renamed[0] if renamed and key not in self.chains else self.chains.setdefault(key, Chain(held.link))
+            if chain.counts and not chain.until and chain.root not in names:
                 chain.end(self._births, NOWHERE)
             if len(chain.counts) <= len(held.counts):
-                leads_to = frozenset(other for other in found if self._leads_to(key, other, found))
-                chain.goes_on(held, leads_to, self._births)
+                chain.goes_on(held, frozenset(carried), self._births)
 
     def _held(self, link: Link, tensor: torch.Tensor, call: int) -> _Held:
-        thread, known = self._births.thread_of(tensor), self.chains.get(link.holder.key)
-        former = known.roots[-1] if known is not None and not known.until and known.thread is thread else None
-        # What lies behind the former root was counted then.
-        first = former[2] if former is not None else thread.first_of(1)
-        nodes = _history(tensor.grad_fn, first)
+        thread = self._births.thread_of(tensor)
+        nodes = _history(tensor.grad_fn, thread.first_of(1))
         counts = Counter(thread.call_of(node._sequence_nr()) for node in nodes)
-        if known is not None and former is not None and any(_name(thread, node) == former for node in nodes):
-            counts[thread.call_of(first)] -= 1
-            counts += Counter(known.counts)
-        counted = {at: counts[at] for at in sorted(counts) if 0 < at < call}
-        return _Held(link, thread, tensor.grad_fn, nodes, counted)
+        return _Held(link, thread, tensor.grad_fn, nodes, {at: counts[at] for at in sorted(counts) if 0 < at < call})
 
     def _at_once(self, held: _Held) -> bool:
         """Whether backward came at once. Of a graph over many calls, that one pass has gone through at last, nothing is
@@ -179,54 +173,29 @@ class Nodes:
         waited = [delay for at in held.counts if (delay := self._births.trained[at])]
         return bool(waited) and statistics.median(waited) <= 2
 
-    def _names(self, held: _Held) -> set[Name]:
-        return {_name(held.thread, node) for node in held.nodes}
-
-    def _leads_to(self, key: Key, other: Key, found: Mapping[Key, _Held]) -> bool:
-        """Whether the graph of one variable leads to that of another: to what it holds, or held at an earlier count, or
-        to most of what is behind that. Of two names for one tensor, the first counts.
-        """
-        mine, others, known = found[key], found[other], self.chains.get(other)
-        if key == other:
-            return False
-        if others.root in mine.nodes:
-            order = list(found)
-            return others.root is not mine.root or order.index(other) < order.index(key)
-        if known is not None and not self._names(mine).isdisjoint(known.roots):
-            return True
-        shares = 2 * len(mine.nodes.keys() & others.nodes.keys()) > len(mine.nodes) < len(others.nodes)
-        return shares and mine.root not in others.nodes
-
     def note(self, looking: Search) -> None:
         """Notes the variables that hold something with a history now, as a call begins."""
-        for path in looking.with_history():
-            tensor = path.things[-1]
-            holder = link_of(path).holder
-            if holder.kind == "variable" and isinstance(tensor, torch.Tensor):
-                self._carried.setdefault(_name(self._births.thread_of(tensor), tensor.grad_fn), holder)
+        for link, tensor in _variables(looking):
+            self._carried.setdefault(_name(self._births.thread_of(tensor), tensor.grad_fn), link.holder)
         for old in list(self._carried)[:-_MOST_NAMES]:
             del self._carried[old]
 
-    def correct(self, ways: Mapping[int, tuple[Path, Link]], calls: Mapping[int, int]) -> dict[int, Holder]:
-        """For ways that begin at a variable which only leads to what another one carries over, that other one: by the
-        storages that the ways lead to, as are the calls that made these.
+    def ways(self, paths: Mapping[int, Path], calls: Mapping[int, int]) -> dict[int, Way]:
+        """What ways to storages say about who keeps them, by the storage's ``id``, as are the calls that made these. A
+        variable that only leads to what another one carries over from call to call is not told of: that other one is.
         """
+        ways = {key: self._way(path, calls[key]) for key, path in paths.items()}
         instead: dict[Key, Holder] = {}
-        for key, (path, link) in ways.items():
-            if link.holder.kind == "variable" and (carrier := self.carrier(path, calls[key])) is not None:
-                instead[link.holder.key] = carrier
-        return {key: instead[link.holder.key] for key, (_, link) in ways.items() if link.holder.key in instead}
+        for key, way in ways.items():
+            thread = self._births.thread_of_call(calls[key])
+            names = [_name(thread, thing) for thing in paths[key].things if is_node(thing)]
+            carriers = [self._carried[name] for name in names if name in self._carried]
+            if way.holder.kind == "variable" and carriers:
+                instead[way.holder.key] = carriers[0]
+        return {key: replace(way, holder=instead.get(way.holder.key, way.holder)) for key, way in ways.items()}
 
-    def carrier(self, path: Path, call: int) -> Holder | None:
-        """The variable that carries over what a way leads through, to what a call made; None where none is known."""
-        thread = self._births.thread_of_call(call)
-        for thing in path.things:
-            if is_node(thing) and (holder := self._carried.get(_name(thread, thing))) is not None:
-                return holder
-        return None
-
-    def way(self, path: Path, call: int) -> Way:
-        """What a way says about who keeps what a call made, with what there is of graphs on it."""
+    def _way(self, path: Path, call: int) -> Way:
+        """What a way says, with what there is of graphs on it."""
         link = link_of(path)
         held = next((thing for thing in path.things if isinstance(thing, torch.Tensor) and thing.grad_fn), None)
         if held is None or call < 1 or not (link.history or link.graph):
@@ -240,22 +209,16 @@ class Nodes:
         return Way(**(vars(link) | {"nodes": own}), goes_back=_leads_before(thread, nodes, first), used=used)
 
 
+def _variables(looking: Search) -> Iterator[tuple[Link, torch.Tensor]]:
+    """The variables that hold a tensor with a history."""
+    for path in looking.with_history():
+        link = link_of(path)
+        if link.holder.kind == "variable":
+            yield link, path.things[-1]
+
+
 def _name(thread: Thread, node: Any) -> Name:
     return id(thread), type(node).__name__, node._sequence_nr()
-
-
-def _is_freed(held: _Held, call: int) -> bool:
-    """Whether backward has gone through the nodes of an earlier call: they hold nothing but single numbers."""
-    calls = sorted({at for node in held.nodes if 0 < (at := held.thread.call_of(node._sequence_nr())) < call})
-    if not calls:
-        return True  # nothing is new
-    earlier, freed = calls[len(calls) // 2], 0
-    for node in held.nodes:
-        for slot in saved_slots(node) if held.thread.call_of(node._sequence_nr()) == earlier else ():
-            freed += slot.freed
-            if isinstance(slot.value, torch.Tensor) and slot.value.numel() > 1 and slot.value.grad_fn is not None:
-                return False
-    return freed > 0
 
 
 def _saved(node: Any) -> list[Slot]:
