@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import linecache
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from course_utils.base.files import prose, read_toml
 from course_utils.catalogue import find
 from course_utils.holders.holder import CACHE_OF
-from course_utils.leaks.lines import is_only_logged
+from course_utils.source.statements import called_name, parsed, parts_of
 
 if TYPE_CHECKING:
     from course_utils.leaks.findings import Finding
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _LETS_GO = ", which lets the graph go (the tensor itself stays as long as its holder)"
 _WORDS = Path(__file__).with_name("words.toml")
 _LESSONS = Path(__file__).resolve().parents[1] / "lessons"
+_TORCHS = ("torch", "F", "nn", "functional")
+_OF_CONTAINERS = ("append", "appendleft", "extend", "insert", "add", "update", "setdefault", "clear", "pop", "popleft",
+                  "copy", "items", "values", "keys", "get", "put", "sort", "index", "count", "remove")  # fmt: skip
 
 
 def says(part: str, key: str, **filled: object) -> str:
@@ -42,7 +45,7 @@ def _misconception(found: Finding) -> str:
         return ""
     if kind == "cycle":
         return "clinic/run_clinic/steps" if holder.name.startswith("ctx.") else ""
-    if holder.hook or holder.scope == "variable" or _in_a_hook(found):
+    if holder.hook or holder.scope == "variable":
         return "forward_hooks/capture/graph" if found.has_graph else ""
     if not found.has_graph:
         return "" if kind == "variable" else "clinic/run_clinic/evaluation"
@@ -51,14 +54,6 @@ def _misconception(found: Finding) -> str:
     if found.scalar:
         return "clinic/run_clinic/log"
     return "volatile_history/predicted_growth/last only" if found.training else "no_grad/evaluate/recorded"
-
-
-def _in_a_hook(found: Finding) -> bool:
-    """Whether the line that keeps stands in a function that its file registers as a hook."""
-    if found.line is None or found.line.function == "<module>":
-        return False
-    name = re.escape(found.line.function.rpartition(".")[2])
-    return bool(re.search(rf"_hook\([^)]*\b{name}\b", "".join(linecache.getlines(found.line.file))))
 
 
 def behind(found: Finding) -> Behind | None:
@@ -94,7 +89,7 @@ def advice(found: Finding) -> str:
         return says("advice", "later", clear=clear)
     if not found.graph_bytes and not found.scalar and not found.nodes:
         return f"{_keep_less(found)} `.detach()` lets what is left of the graph go too."
-    cut = "item" if found.scalar and is_only_logged(holder, found.line) else "detach"
+    cut = "item" if found.scalar and _is_only_logged(found) else "detach"
     better = _rewritten(found, cut) if found.direct else ""
     instead = f"Write `{better}`" if better else _cut(found, cut)
     if better and not found.scalar and found.rate.nbytes:
@@ -167,3 +162,56 @@ def _operands(value: ast.expr | None) -> list[ast.expr]:
     if isinstance(value, ast.BinOp):
         return _operands(value.left) + _operands(value.right)
     return [value] if isinstance(value, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else []
+
+
+def _is_only_logged(found: Finding) -> bool:
+    """Whether a plain number will do in place of a tensor: nothing that only a tensor can do is done with what is kept.
+
+    Looked at is the file of the line that keeps; what is computed from the holder, or is returned, counts too. In doubt
+    a tensor is needed.
+    """
+    tree = parsed(found.line.file) if found.line is not None else None
+    if tree is None:
+        return False
+    names = {found.holder.tail[1]}
+    for _ in range(3):
+        names |= {name for node in ast.walk(tree) for name in _handed_on(node, names)}
+    return not any(_needs_a_tensor(node, names) for node in ast.walk(tree))
+
+
+def _handed_on(node: ast.AST, names: set[str]) -> Iterator[str]:
+    """Names that are bound to what is computed from some names, and functions that return it."""
+    if isinstance(node, ast.FunctionDef):
+        returned = (part.value for part in ast.walk(node) if isinstance(part, ast.Return) and part.value)
+        if any(_mentions(value, names) for value in returned):
+            yield node.name
+    elif isinstance(node, (ast.Assign, ast.For, ast.comprehension)):
+        value = node.value if isinstance(node, ast.Assign) else node.iter
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if _mentions(value, names):
+            yield from (_name(part) for target in targets for part in parts_of(target))
+
+
+def _needs_a_tensor(node: ast.AST, names: set[str]) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr not in (*_OF_CONTAINERS, *names) and _name(node.value) in names
+    if not isinstance(node, ast.Call):
+        return False
+    if called_name(node) == "register_buffer":
+        return any(isinstance(word, ast.Constant) and word.value in names for word in node.args)
+    of_torchs = ast.unparse(node.func).partition(".")[0] in _TORCHS and called_name(node) not in ("tensor", "as_tensor")
+    return of_torchs and any(_mentions(word, names) for word in node.args)
+
+
+def _name(node: ast.AST) -> str:
+    """``total``: of ``total``, ``self.total``, ``total[-1]``, ``total(...)``."""
+    while isinstance(node, (ast.Subscript, ast.Call)):
+        node = node.value if isinstance(node, ast.Subscript) else node.func
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
+def _mentions(node: ast.AST, names: set[str]) -> bool:
+    """Whether something is computed from some names that is no plain number."""
+    if called_name(node) in ("item", "float", "int", "len", "str", "tolist"):
+        return False
+    return any(_name(part) in names for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute)))

@@ -1,13 +1,15 @@
 """What a watch found, as plain data (``GrowthReport``, ``Finding``)."""
 
+import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from course_utils.base.user_code import NOWHERE, Site
+from course_utils.base.user_code import Site
 from course_utils.draw.lines import plot_lines
 from course_utils.draw.page import Drawing
 from course_utils.holders.holder import Holder
+from course_utils.leaks.kept import Stretch
 from course_utils.leaks.nodes import NODE_BYTES
 from course_utils.leaks.process import ProcessGrowth
 from course_utils.leaks.words import report_html, report_text
@@ -19,18 +21,6 @@ class Made:
 
     site: Site
     nbytes: int
-
-
-@dataclass(frozen=True)
-class Grown:
-    """The calls over which something grew."""
-
-    first: int
-    last: int
-    peak: int  # bytes in all, at most
-    goes_on: bool  # it has not been given back
-    times: int = 0  # how often it was given back
-    given_back_at: Site = NOWHERE  # the user's line that was running when it was
 
 
 @dataclass(frozen=True)
@@ -80,14 +70,13 @@ class Finding:
     with_graph: tuple[str, ...] = ()  # of these, where what has a graph lies
     error: bool = False  # exceptions keep them, by their tracebacks
     history: bool = False  # they have a history, even if backward has freed what that had saved
-    series: tuple[tuple[int, int], ...] = ()  # bytes kept when each call began: (call, bytes)
     every: int = 1  # one call in so many leaves something behind
     nodes: int = 0  # nodes of graphs that stay with it, of each such call
     needed_later: bool = False  # a backward pass that came some calls later needed it
     goes_back: bool = False  # the graph leads on to those of earlier calls
     takes_in: bool = False  # it is one tensor that takes in more
     also: tuple[tuple[str, Site], ...] = ()  # names and lines of what only leads there, and is mended with it
-    grown: Grown | None = None  # the calls over which it grew
+    grown: Stretch | None = None  # the calls over which it grew
     why: str = ""
     at_end: int = 0  # bytes kept at the end
 
@@ -177,7 +166,7 @@ class GrowthReport:
         return max(0, self.limit_bytes - self.alive_bytes) // max(1, part.rate.nbytes)
 
     def plot(self) -> Drawing:
-        """Draws the bytes kept over the calls: in all, and for each of up to five holders of what grows.
+        """Draws the bytes kept as each call begins: in all, and for each of up to five holders what it was left since.
 
         Returns:
             The drawing, with the figure in words; see ``plot_lines``.
@@ -187,10 +176,9 @@ class GrowthReport:
         """
         lines = {"all tensors": list(self.totals)}
         for found in self.findings[:5]:
-            known, values = dict(found.series), [0]
-            for call in range(1, self.calls + 1):
-                values.append(known.get(call, values[-1]))
-            lines[found.holder.name or "not found"] = values[1:]
+            values = found.grown.values if found.grown is not None else {}
+            before = (values.get(call, 0) for call in range(self.calls))
+            lines[found.holder.name or "not found"] = list(itertools.accumulate(before))
         return plot_lines(lines, x="call", y="bytes alive", title=f"Memory from call to call: {self.verdict}")
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ that grew (``Stretch``).
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Optional
 
@@ -51,30 +51,34 @@ class Birth(Storage):
             before.heir, self.ancestor = self, before
 
     def inherit(self, before: "Birth") -> None:
-        """Takes over the bytes of one that dies; where it is smaller, those that came last."""
-        self.came = before.by_call
-        more = self.nbytes - before.nbytes
-        if more > 0:
-            self.came[self.call] = self.came.get(self.call, 0) + more
-        for call in sorted(self.came) if more < 0 else ():
-            gone = min(-more, self.came[call])
-            more += gone
-            self.came[call] -= gone
-            if not self.came[call]:
-                del self.came[call]
+        """Takes over the bytes of one that dies, where it is not smaller: then it is something new."""
+        if self.nbytes >= before.nbytes:
+            self.came = before.by_call
+            self.came[self.call] = self.came.get(self.call, 0) + self.nbytes - before.nbytes
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Calls over which what one line leaves behind grew, up to the most of it."""
+    """Calls over which something grew, up to the most of it."""
 
-    values: dict[int, int]  # bytes that each call left behind, by call
+    values: Mapping[int, int]  # bytes that each call left behind, by call
     peak: int  # bytes in all, at most
     goes_on: bool = True  # it has not been given back
     until: int = 0  # the call before which it was given back; 0 where no call has begun since
     by_backward: bool = False  # a backward pass gave it back
     gathered: bool = False  # it was joined into one tensor
     given_back_at: Site = NOWHERE  # the user's line that was running when it was given back
+    times: int = 0  # how often it was given back
+
+    @property
+    def first(self) -> int:
+        """The first of the calls."""
+        return max(1, min(self.values))
+
+    @property
+    def last(self) -> int:
+        """The last of them."""
+        return max(self.values)
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Kept:
         self.births: dict[int, Birth] = {}  # by the ``id`` of each, the oldest first
         self.alive: Counter[int] = Counter()  # bytes by the call that they came from
         self.total = 0
-        self.history: list[tuple[int, int]] = []  # (call, total) where it changed; thinned out when it grows long
+        self.history: list[tuple[int, int]] = []  # (call, total) where it changed
         self.ended: list[Stretch] = []  # those that were given back, the latest ones
         self.takes_in = False  # one storage takes in more with every call
         self.ways: Ways = ()  # how samples of it are kept, with the bytes of each
@@ -142,8 +146,6 @@ class Kept:
             self._gone.clear()
         if not self.history or self.history[-1][1] != self.total:
             self.history.append((call, self.total))
-            if len(self.history) > 1024:
-                del self.history[1:-256:2]
 
     def stretch(self) -> Stretch:
         """What has grown since most was given back last, or up to now; it ends where most of its calls are gone."""

@@ -13,18 +13,19 @@ import sys
 import weakref
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from course_utils.base.user_code import NOWHERE, Site, user_site
 from course_utils.graph.recorded import Slot, is_node, saved_slots
+from course_utils.holders.find import search_from_users_variables
 from course_utils.holders.holder import Holder, Link
 from course_utils.holders.search import Path, Search
 from course_utils.holders.ways import link_of
 from course_utils.leaks.births import Births, Thread
-from course_utils.leaks.kept import Way
+from course_utils.leaks.kept import Stretch, Way
 
 NODE_BYTES = 700
 """What a node takes of host memory, with the tensor that it made, without what it saved: 640 to 980 bytes were measured
@@ -45,23 +46,22 @@ class _Mark:
     """Dies with the node that it is tied to."""
 
 
-@dataclass
-class _Held:
-    """A variable that holds something with a history, and the nodes behind it."""
+class _Graph:
+    """What is behind a variable that holds something with a history."""
 
-    link: Link
-    thread: Thread  # where they were recorded
-    root: Any
-    nodes: Mapping[Any, None]
-    counts: dict[int, int]  # of each call, by call
-
-    def names(self) -> set[Name]:
-        """What tells the nodes from others."""
-        return {_name(self.thread, node) for node in self.nodes}
+    def __init__(self, link: Link, tensor: torch.Tensor, births: Births) -> None:
+        self.link, self.thread = link, births.thread_of(tensor)
+        self.nodes = _history(tensor.grad_fn, self.thread.first_of(1))
+        self.names = {_name(self.thread, node) for node in self.nodes}
+        counts = Counter(self.thread.call_of(node._sequence_nr()) for node in self.nodes)
+        self.counts = {at: counts[at] for at in sorted(counts) if at > 0}  # of each call, by call
+        waited = [delay for at in self.counts if (delay := births.trained[at])]
+        # Of a graph over many calls, that one pass has gone through at last, nothing is left but the end.
+        self.backward_came_at_once = bool(waited) and statistics.median(waited) <= 2
 
     def is_freed(self) -> bool:
         """Whether backward has gone through the nodes of an earlier call: they hold nothing but single numbers."""
-        earlier, freed = sorted(self.counts)[len(self.counts) // 2], 0
+        earlier, freed = list(self.counts)[len(self.counts) // 2], 0
         for node in self.nodes:
             for slot in saved_slots(node) if self.thread.call_of(node._sequence_nr()) == earlier else ():
                 freed += slot.freed
@@ -70,47 +70,48 @@ class _Held:
         return freed > 0
 
 
-@dataclass
 class Chain:
     """A variable whose graph leads back to many calls."""
 
-    link: Link
-    root: Name = (0, "", 0)  # the node that it led to directly, at the last count
-    counts: dict[int, int] = field(default_factory=dict)  # nodes of each call, by call
-    leads_to: frozenset[Key] = frozenset()  # keys of the holders whose graphs are part of it
-    until: int = 0  # the call during which it was given back; 0 while it is not
-    given_back_at: Site = NOWHERE  # the line of the user's that was running when it was
-    times: int = 0  # how often that happened
-    mark: Any = field(default=None, repr=False)
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.root: Name | None = None  # the node that it led to directly, at the last count
+        self.stretch = Stretch({}, 0)
+        self.leads_to: frozenset[Key] = frozenset()  # keys of the holders whose graphs are part of it
+        self._mark: Any = None
 
     @property
     def rate(self) -> int:
         """Nodes a call."""
-        return round(statistics.median(self.counts.values()))
+        return round(statistics.median(self.stretch.values.values()) / NODE_BYTES)
 
-    def goes_on(self, held: _Held, leads_to: frozenset[Key], births: Births) -> None:
+    def goes_on(self, graph: _Graph, leads_to: frozenset[Key], births: Births) -> None:
         """Takes over what a count has found, and waits for the end: what is tied to a node dies with it."""
-        self.leads_to = leads_to if self.until else self.leads_to | leads_to
-        self.link, self.counts, self.root = held.link, held.counts, _name(held.thread, held.root)
-        self.until, self.given_back_at = 0, NOWHERE
+        self.leads_to = self.leads_to | leads_to if self.stretch.goes_on else leads_to
+        root, self.link = next(iter(graph.nodes)), graph.link
+        self.root = _name(graph.thread, root)
+        values = {call: NODE_BYTES * many for call, many in graph.counts.items()}
+        self.stretch = Stretch(values, sum(values.values()), times=self.stretch.times)
         mark, me = _Mark(), weakref.ref(self)
 
         def ended(_: object) -> None:
             chain = me()
-            if chain is not None and not chain.until:
+            if chain is not None and chain.stretch.goes_on:
                 chain.end(births, user_site(sys._getframe(1)))
 
-        held.root.metadata.setdefault(__name__, []).append(mark)
-        self.mark = weakref.ref(mark, ended)
+        root.metadata.setdefault(__name__, []).append(mark)
+        self._mark = weakref.ref(mark, ended)
 
     def end(self, births: Births, site: Site) -> None:
         """It is given back now; the calls since the last count added as much as the others."""
-        self.until, self.given_back_at, self.times = births.call, site, self.times + 1
-        calls, place_of = sorted(self.counts), births.place_of
+        calls, place_of = list(self.stretch.values), births.place_of
         every = min(after - before for before, after in itertools.pairwise(calls))
         since = range(calls[-1] + every, births.call + 1, every)
         more = [call for call in since if place_of[call] == place_of[calls[-1]]]
-        self.counts |= dict.fromkeys(more, self.rate)
+        values = {**self.stretch.values, **dict.fromkeys(more, NODE_BYTES * self.rate)}
+        self.stretch = Stretch(
+            values, sum(values.values()), False, births.call, given_back_at=site, times=self.stretch.times + 1
+        )
 
 
 class Nodes:
@@ -122,11 +123,11 @@ class Nodes:
         self.chains: dict[Key, Chain] = {}  # what led furthest back, by the holder's key
         self._carried: dict[Name, Holder] = {}  # who held the nodes when a call began
 
-    def is_due(self, call: int) -> bool:
-        """Whether it is time to count before a call: any living tensor leads to nodes of calls before its own."""
-        if call < self.next_count:
+    def is_due(self) -> bool:
+        """Whether it is time to count: any living tensor leads to nodes of calls before its own."""
+        if self._births.call < self.next_count:
             return False
-        self.next_count = call + _GAP
+        self.next_count = self._births.call + _GAP
         return bool(self.chains) or any(map(self._goes_back, self._births.recorder.living_tensors()))
 
     def _goes_back(self, tensor: torch.Tensor) -> bool:
@@ -136,42 +137,29 @@ class Nodes:
         first = thread.first_of(thread.call_of(tensor.grad_fn._sequence_nr()))
         return _leads_before(thread, _history(tensor.grad_fn, first), first)
 
-    def count(self, call: int, looking: Search) -> None:
-        """Counts, before a call, the nodes behind every variable that a search has found to hold something with a
-        history.
-        """
+    def count(self) -> None:
+        """Counts, as a call begins, the nodes behind every variable that holds something with a history."""
+        # For no storage: up to every such variable.
+        looking, call = search_from_users_variables(Search((-1,), graphs=False)), self._births.call
         # The next loop may do the same, and be over before long.
-        soon = any(chain.until for chain in self.chains.values())
+        soon = any(not chain.stretch.goes_on for chain in self.chains.values())
         self.next_count = call + (LEAST_CALLS + 2 if soon else max(_GAP, call // 3))
         self.note(looking)
-        found: dict[Key, _Held] = {}
+        found: dict[Key, _Graph] = {}
         for link, tensor in _variables(looking):
             if link.holder.key not in found:
-                found[link.holder.key] = self._held(link, tensor, call)
-        for key, held in found.items():
-            if len(held.counts) < LEAST_CALLS or not self._at_once(held) or not held.is_freed():
+                found[link.holder.key] = _Graph(link, tensor, self._births)
+        for key, graph in found.items():
+            if len(graph.counts) < LEAST_CALLS or not graph.backward_came_at_once or not graph.is_freed():
                 continue
-            names = held.names()
-            carried = {self._carried[name].key for name in names & self._carried.keys()} - {key}
-            renamed = [one for other, one in self.chains.items() if other in carried - found.keys() and not one.until]
-            chain = renamed[0] if renamed and key not in self.chains else self.chains.setdefault(key, Chain(held.link))
-            if chain.counts and not chain.until and chain.root not in names:
+            carried = {self._carried[name].key for name in graph.names & self._carried.keys()} - {key}
+            gone = [one for other, one in self.chains.items() if other in carried - found.keys()]
+            renamed = [one for one in gone if one.stretch.goes_on]
+            chain = renamed[0] if renamed and key not in self.chains else self.chains.setdefault(key, Chain(graph.link))
+            if chain.root is not None and chain.stretch.goes_on and chain.root not in graph.names:
                 chain.end(self._births, NOWHERE)
-            if len(chain.counts) <= len(held.counts):
-                chain.goes_on(held, frozenset(carried), self._births)
-
-    def _held(self, link: Link, tensor: torch.Tensor, call: int) -> _Held:
-        thread = self._births.thread_of(tensor)
-        nodes = _history(tensor.grad_fn, thread.first_of(1))
-        counts = Counter(thread.call_of(node._sequence_nr()) for node in nodes)
-        return _Held(link, thread, tensor.grad_fn, nodes, {at: counts[at] for at in sorted(counts) if 0 < at < call})
-
-    def _at_once(self, held: _Held) -> bool:
-        """Whether backward came at once. Of a graph over many calls, that one pass has gone through at last, nothing is
-        left but the end.
-        """
-        waited = [delay for at in held.counts if (delay := self._births.trained[at])]
-        return bool(waited) and statistics.median(waited) <= 2
+            if len(chain.stretch.values) <= len(graph.counts):
+                chain.goes_on(graph, frozenset(carried), self._births)
 
     def note(self, looking: Search) -> None:
         """Notes the variables that hold something with a history now, as a call begins."""

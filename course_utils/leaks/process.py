@@ -13,8 +13,6 @@ from course_utils.record.process import replaced
 _LEAST_BYTES = 8 * 2**20
 """Less is noise: allocators keep what they may need again."""
 
-_OFTEN = 64
-
 
 def _telling(plain: Callable, listeners: list) -> Callable:
     def start(process: BaseProcess) -> None:
@@ -41,20 +39,15 @@ class ProcessGrowth:
 
 
 class Process:
-    """Resident memory as calls begin: at one in four, then at fewer and fewer. Known on Linux alone."""
+    """Resident memory as calls begin. Known on Linux alone."""
 
     def __init__(self) -> None:
         self._noted: list[tuple[int, int]] = []
-        self._step = 4
 
     def note(self, call: int) -> None:
-        """Notes what the process holds as a call begins, where it is time to."""
-        if call % self._step:
-            return
-        self._noted.append((call, resident()))
-        if len(self._noted) > 2 * _OFTEN:
-            del self._noted[1::2]
-            self._step *= 2
+        """Notes what the process holds as a call begins, at one in four."""
+        if call % 4 == 0:
+            self._noted.append((call, resident()))
 
     def growth(self, totals: Sequence[int]) -> ProcessGrowth | None:
         """How the process grew, where it grew to the end and tensors do not explain it; else None. ``totals`` are their

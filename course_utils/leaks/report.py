@@ -10,8 +10,8 @@ import torch
 from course_utils.base.user_code import Site
 from course_utils.holders.holder import CACHE_OF, NOBODY, Holder
 from course_utils.leaks.births import YOUNG, Births
-from course_utils.leaks.findings import Finding, Grew, Grown, GrowthReport, Made, Part, Rate
-from course_utils.leaks.kept import Kept, Way, Ways
+from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part, Rate
+from course_utils.leaks.kept import Kept, Stretch, Way, Ways
 from course_utils.leaks.nodes import NODE_BYTES, Nodes
 from course_utils.leaks.process import Process, ProcessGrowth, rises
 from course_utils.leaks.verdict import LEAST_CALLS, LOG, Growth, delay, judge
@@ -138,17 +138,13 @@ class Reporter:
 
     def _finding(self, lines: Sequence[Line], training: bool) -> Finding:
         """What one holder keeps of what some lines leave behind."""
-        births, values, series = self.births, Counter[int](), Counter[int]()
-        made, sites = Counter[tuple[str, int]](), dict[tuple[str, int], Site]()
+        values, made, sites = Counter[int](), Counter[tuple[str, int]](), dict[tuple[str, int], Site]()
         weighed: list[tuple[Way, float]] = []
         for line in lines:
             at = line.kept.site.file, line.kept.site.line
             sites[at] = line.kept.site
             made[at] += round(line.rate)
-            for call, nbytes in line.growth.values.items():
-                values[call] += round(nbytes * line.share)
-            for call, total in line.kept.history:
-                series[call] += round(total * line.share)
+            values.update({call: round(nbytes * line.share) for call, nbytes in line.growth.values.items()})
             size = max(1, sum(nbytes for nbytes, _ in line.ways))
             weighed += [(way, line.rate * nbytes / size) for nbytes, way in line.ways]
         ways = [way for way, _ in weighed]
@@ -160,12 +156,9 @@ class Reporter:
         line_of_user = keeping_line(holder, self.ran, {file for file, _ in made})
         takes_in = any(line.kept.takes_in for line in lines) and holder.kind == "variable"
         bound = re.match(r"([\w.]+)\s*=", line_of_user.source) if takes_in and line_of_user is not None else None
-        stretches = [line.growth.stretch for line in lines if line.growth.stretch is not None]
-        nodes = max(way.nodes for way in ways)
-        grown = _grown(lines)
+        nodes, grown = max(way.nodes for way in ways), _grown(lines)
         if grown is not None and not graph_bytes:
-            of_nodes = NODE_BYTES * nodes * max(len(stretch.values) for stretch in stretches)
-            grown = replace(grown, peak=grown.peak + of_nodes)
+            grown = replace(grown, peak=grown.peak + NODE_BYTES * nodes * len(grown.values))
         return Finding(
             holder=replace(holder, name=bound[1] if bound else as_written(holder, line_of_user)),
             line=line_of_user,
@@ -181,10 +174,9 @@ class Reporter:
             error=any(way.error for way in ways),
             history=any(way.history for way in ways),
             goes_back=any(way.goes_back for way in ways),
-            series=tuple(sorted(series.items())),
             every=round(len(values) / max(1, sum(nbytes > 0 for nbytes in values.values()))) or 1,
             nodes=nodes,
-            needed_later=any(way.used for way in ways) and any(delay(stretch, births) for stretch in stretches),
+            needed_later=any(way.used for way in ways) and grown is not None and delay(grown, self.births) > 0,
             takes_in=takes_in,
             grown=grown,
             why=lines[0].growth.why,
@@ -195,17 +187,16 @@ class Reporter:
         """The variables whose graph leads to many calls, without those that lead to another such variable."""
         chains = self.nodes.chains
         for key, chain in chains.items():
-            calls = sorted(chain.counts)
-            mine = Counter(self.births.place_of[call] for call in calls).most_common(1)[0][0] in places
+            place_of = Counter(self.births.place_of[call] for call in chain.stretch.values)
+            mine = place_of.most_common(1)[0][0] in places
             if not mine or any(key not in chains[other].leads_to for other in chain.leads_to & chains.keys()):
                 continue
             holder, link = chain.link.holder, chain.link
-            line, peak = keeping_line(holder, self.ran), NODE_BYTES * sum(chain.counts.values())
+            line = keeping_line(holder, self.ran)
             yield Finding(
                 holder=replace(holder, name=as_written(holder, line)), line=line, made=(),
-                rate=Rate(0, len(calls), True), graph_bytes=0, saved=(), training=True,
-                scalar=link.scalar, direct=link.direct, history=True, nodes=chain.rate,
-                grown=Grown(calls[0], calls[-1], peak, not chain.until, chain.times, chain.given_back_at),
+                rate=Rate(0, len(chain.stretch.values), True), graph_bytes=0, saved=(), training=True,
+                scalar=link.scalar, direct=link.direct, history=True, nodes=chain.rate, grown=chain.stretch,
             )  # fmt: skip
 
     def _grew(self) -> Grew | None:
@@ -234,19 +225,19 @@ class Reporter:
         return None if 2 * explained > grew.nbytes else replace(grew, tensors=explained)
 
 
-def _grown(lines: Sequence[Line]) -> Grown | None:
+def _grown(lines: Sequence[Line]) -> Stretch | None:
     stretches = [(line.growth.stretch, line.share) for line in lines if line.growth.stretch is not None]
+    values = Counter[int]()
+    for stretch, share in stretches:
+        values.update({call: round(nbytes * share) for call, nbytes in stretch.values.items()})
     if not stretches:
         return None
-    calls = [call for stretch, _ in stretches for call in stretch.values]
-    longest, _ = max(stretches, key=lambda one: one[0].peak)
-    return Grown(
-        first=max(1, min(calls)),
-        last=max(calls),
+    return replace(
+        max((stretch for stretch, _ in stretches), key=lambda one: one.peak),
+        values=dict(sorted(values.items())),
         peak=round(sum(stretch.peak * share for stretch, share in stretches)),
         goes_on=any(stretch.goes_on for stretch, _ in stretches),
-        times=max(line.growth.times for line in lines),
-        given_back_at=longest.given_back_at,
+        times=max(stretch.times for stretch, _ in stretches),
     )
 
 

@@ -27,7 +27,6 @@ class Growth:
     why: str  # they are bounded, in words; "" where they grow
     stretch: Stretch | None = None  # the calls over which they grew, where they did
     values: Mapping[int, int] = field(default_factory=dict)  # bytes of every one of these that is judged
-    times: int = 0  # how often they were given back
 
     @property
     def is_over(self) -> bool:
@@ -59,7 +58,7 @@ def _in_cycles(kept: Kept, of_functions: bool) -> Growth:
     values = kept.looked_at
     whole = statistics.median(values.values())
     counted = {call: values[call] for call in sorted(values) if values[call] >= whole}
-    return Growth("", Stretch(counted, sum(values.values())), counted, len(kept.ended))
+    return Growth("", Stretch(counted, sum(values.values()), times=len(kept.ended)), counted)
 
 
 def _by_calls(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None:
@@ -68,11 +67,11 @@ def _by_calls(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None
     every = kept.ended if now.goes_on else [*kept.ended, now]
     ended = [stretch for stretch in every if len(stretch.values) >= LEAST_CALLS]
     by_itself = [stretch for stretch in ended if not _waited(stretch, births)]
-    growth = _open(kept, births, calls, now, graph) if now.goes_on else None
+    times = len(by_itself)
+    growth = _open(kept, births, calls, replace(now, times=times), graph) if now.goes_on else None
     if growth is not None:
-        if not growth.why and len(by_itself) < len(ended) / 2:
-            return Growth("a later backward pass frees it")
-        return replace(growth, times=len(by_itself))
+        freed = not growth.why and times < len(ended) / 2
+        return Growth("a later backward pass frees it") if freed else growth
     judged = [(stretch, _filled(stretch, calls)) for stretch in by_itself]  # of the first, many calls are warm-up
     largest, values = max(judged, key=lambda one: (len(one[1]) >= LEAST_CALLS, one[0].peak), default=(now, {}))
     if len(values) < LEAST_CALLS:
@@ -83,9 +82,9 @@ def _by_calls(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None
     to_the_end = largest is now and 2 * (births.call - min(values)) >= births.call and not gathered
     # What is given back at the end is given back by no line of the loop's.
     at = NOWHERE if largest is now else largest.given_back_at
-    whole = replace(_whole(largest, births, kept, values), given_back_at=at)
+    whole = replace(_whole(largest, births, kept, values), given_back_at=at, times=times)
     grows = to_the_end or (graph and len(whole.values) >= LEAST_ROUND)
-    return Growth("" if grows else "it is given back when its loop ends", whole, values, len(by_itself))
+    return Growth("" if grows else "it is given back when its loop ends", whole, values)
 
 
 def _whole(stretch: Stretch, births: Births, kept: Kept, values: Mapping[int, int]) -> Stretch:
@@ -99,7 +98,7 @@ def _whole(stretch: Stretch, births: Births, kept: Kept, values: Mapping[int, in
     usual, until = round(statistics.median(values.values())), stretch.until or births.call + 1
     calls = set(range(max(min(stretch.values), until - YOUNG), until)) - stretch.values.keys()
     missed = {call: usual for call in calls if usual and births.place_of[call] == kept.place}
-    return replace(stretch, values=stretch.values | missed, peak=stretch.peak + sum(missed.values()))
+    return replace(stretch, values={**stretch.values, **missed}, peak=stretch.peak + sum(missed.values()))
 
 
 def delay(stretch: Stretch, births: Births) -> int:
@@ -134,7 +133,7 @@ def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch, graph:
         if not graph or len(round_) < LEAST_ROUND:
             return Growth("as much goes as comes")
         # A loop's graphs, which go once the next has ended: what came since they last went.
-        now = Stretch(round_, sum(round_.values()))
+        now = replace(now, values=round_, peak=sum(round_.values()))
         return Growth("", _whole(now, births, kept, round_), _filled(now, calls))
     early = sum(place < (places[0] + len(calls)) / 2 for place in places)
     late = len(places) - early

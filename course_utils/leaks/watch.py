@@ -1,26 +1,27 @@
 """Watches a loop for bytes that stay alive from call to call (``watch_growth``)."""
 
+import dis
 import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
-from course_utils.holders.find import find, search_from_users_variables
+from course_utils.base.user_code import frames_of_all_threads, is_user_file
+from course_utils.holders.find import find
 from course_utils.holders.holder import NOBODY, says_more
 from course_utils.holders.search import Search
 from course_utils.leaks.births import Births
 from course_utils.leaks.calls import BACKWARD_PASS, LOOP, NO_PLACE, Calls, Loops, Place
 from course_utils.leaks.findings import GrowthReport
 from course_utils.leaks.kept import Birth, Kept, Way
-from course_utils.leaks.lines import Ran
 from course_utils.leaks.nodes import LEAST_CALLS, Nodes
 from course_utils.leaks.process import STARTS, Process
 from course_utils.leaks.report import Reporter
@@ -73,7 +74,8 @@ class watch_growth:
         self.at_call: Callable[[int], None] | None = None
         self.started = 0  # so many processes
         self.stopped = self._entered = self._running = False
-        self._births, self._loops, self._ran = Births(), Loops(), Ran()
+        self._births, self._loops = Births(), Loops()
+        self._codes: dict[CodeType, None] = {}  # of functions of the user's that ran
         self._births.after_backward = lambda: self._round(_BACKWARD, BACKWARD_PASS)
         self._births.makes = self._goes_round
         self._calls = Calls(self._begins, lambda: bool(self._births.trained[self._births.call]))
@@ -162,18 +164,15 @@ class watch_growth:
         self._modules[name] = self._modules.get(name, 0) + 1
         if any(len(kept.alive) >= kept.next_search for kept in births.kept.values()):
             self._nodes.note(self._look(None, seconds=1.0))
-        if self._nodes.is_due(births.call):
-            self._count_nodes(births.call)
+        if self._nodes.is_due():
+            self._nodes.count()
         if self.at_call is not None:
             self.at_call(births.call)
 
-    def _count_nodes(self, call: int) -> None:
-        # For no storage: up to every variable with a history.
-        self._nodes.count(call, search_from_users_variables(Search((-1,), graphs=False)))
-
     def _look(self, traceback: TracebackType | None, seconds: float) -> Search:
         """Looks for the holders of some of what every line has left behind."""
-        self._ran.note()
+        running = (frame.f_code for frame in frames_of_all_threads())
+        self._codes |= dict.fromkeys(code for code in running if is_user_file(code.co_filename))
         every = [kept for kept in self._births.kept.values() if len(kept.alive) >= 3]
         samples = [(kept, _sample(kept), dict(kept.alive)) for kept in every]
         for kept in every:
@@ -192,9 +191,9 @@ class watch_growth:
     def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
         self._look(traceback, seconds=5.0)
         if self._births.call >= LEAST_CALLS:
-            self._count_nodes(self._births.call + 1)
+            self._nodes.count()
         self._births.keep(self._births.call)
-        seen = self._births, self._nodes, self._process, self._ran.lines()
+        seen = self._births, self._nodes, self._process, _lines_that_ran(self._codes)
         report = Reporter(*seen, self.warm_up, self.limit_bytes).report(self._modules, self.started)
         if LOOP in self._modules:
             report = replace(report, rounds_at=self._loops.begins_at)
@@ -213,3 +212,19 @@ def _stop(watch: "weakref.ref[watch_growth]") -> None:
     watching = watch()
     if watching is not None:
         watching.stop()
+
+
+def _lines_that_ran(codes: Iterable[CodeType]) -> set[tuple[str, int]]:
+    """Files and numbers of the lines of functions, and of those inside of them, that ran several times: Python makes an
+    instruction quicker then, by one that is special for what it met, and shows so. Nothing needs to be traced.
+    """
+    waiting, lines = dict.fromkeys(codes), set()
+    while waiting:
+        code, _ = waiting.popitem()
+        waiting |= dict.fromkeys(one for one in code.co_consts if isinstance(one, CodeType))
+        for instruction in dis.get_instructions(code, adaptive=True):
+            name, at = instruction.opname, instruction.positions
+            waits = name.endswith(("_ADAPTIVE", "_QUICK")) or "__" in name or name.startswith("INSTRUMENTED")
+            if name not in dis.opmap and not waits and at is not None and at.lineno is not None:
+                lines.add((code.co_filename, at.lineno))
+    return lines
