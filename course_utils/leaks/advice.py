@@ -173,7 +173,8 @@ def _is_only_logged(found: Finding) -> bool:
     tree = parsed(found.line.file) if found.line is not None else None
     if tree is None:
         return False
-    names = {found.holder.tail[1]}
+    kind, name = found.holder.tail
+    names = {found.holder.before_tail[1] if kind == "key" else name}
     for _ in range(3):
         names |= {name for node in ast.walk(tree) for name in _handed_on(node, names)}
     return not any(_needs_a_tensor(node, names) for node in ast.walk(tree))

@@ -65,9 +65,9 @@ class Births:
         totals: for each call, the bytes of all known storages that lived as it began, without its batch.
     """
 
-    def __init__(self) -> None:
-        self.after_backward: Callable[[], None] | None = None  # called before what comes after a backward pass
-        self.makes: Callable[[Any], None] | None = None  # called with the frame in which an operation makes something
+    def __init__(self, after_backward: Callable[[], None], makes: Callable[[Any], None]) -> None:
+        self._after_backward = after_backward  # called before what comes after a backward pass
+        self.makes: Callable[[Any], None] | None = makes  # called with the frame in which an operation makes something
         self._backward_ran = self._on = False
         self.alive_bytes = 0  # of all known storages that live now
         self.recorder = Recorder(lines=True, listener=Listener(Birth, self._born, self._died))
@@ -101,8 +101,7 @@ class Births:
             self._backward_ran = True
         elif self._backward_ran:
             self._backward_ran = False
-            if self.after_backward is not None:
-                self.after_backward()
+            self._after_backward()
         if birth.op is OLD:  # met, and made elsewhere: by another thread or a loader, perhaps all at once
             return
         if self.makes is not None:

@@ -162,17 +162,12 @@ class Loops:
         self._loop: CodeType | None = None
 
     def goes_back(self, frame: FrameType | None) -> bool:
-        """Whether a round begins with the operation that is running: the loop that was chosen has gone back.
-
-        Args:
-            frame: the operation's.
-        """
+        """Whether a round begins with the operation that a frame runs: the loop that was chosen has gone back."""
         frames: list[FrameType] = []
         while frame is not None:
             if is_user_file(frame.f_code.co_filename):
-                frames.append(frame)
+                frames.insert(0, frame)
             frame = frame.f_back
-        frames.reverse()
         before, self._last = self._last, [(id(one), one.f_lasti) for one in frames]
         for (key, at), one in zip(before, frames, strict=False):
             if key != id(one):
@@ -180,7 +175,7 @@ class Loops:
             if one.f_lasti != at:
                 return one.f_lasti < at and self._has_gone_back(one)
         # Twice at the same place: a loop of one operation, or an operation that takes memory twice.
-        self._same += len(before) == len(frames) > 0
+        self._same += before == self._last != []
         return self._same > 4 * _LEAST_ROUNDS and bool(frames) and self._has_gone_back(frames[-1])
 
     def _has_gone_back(self, frame: FrameType) -> bool:

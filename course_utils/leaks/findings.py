@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from course_utils.base.document import Block, Shown
 from course_utils.base.user_code import Site
 from course_utils.draw.lines import plot_lines
 from course_utils.draw.page import Drawing
@@ -12,7 +13,7 @@ from course_utils.holders.holder import Holder
 from course_utils.leaks.kept import Stretch
 from course_utils.leaks.nodes import NODE_BYTES
 from course_utils.leaks.process import ProcessGrowth
-from course_utils.leaks.words import report_html, report_text
+from course_utils.leaks.words import report_card
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Part:
 
 
 @dataclass(frozen=True, repr=False)
-class GrowthReport:
+class GrowthReport(Shown):
     """What a watch found; see ``watch_growth``.
 
     Attributes:
@@ -181,10 +182,6 @@ class GrowthReport:
             lines[found.holder.name or "not found"] = list(itertools.accumulate(before))
         return plot_lines(lines, x="call", y="bytes alive", title=f"Memory from call to call: {self.verdict}")
 
-    def __str__(self) -> str:
-        return report_text(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return report_html(self)
+    def card(self) -> Block:
+        """Both forms, as text and in a notebook."""
+        return report_card(self)

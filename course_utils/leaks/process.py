@@ -34,7 +34,7 @@ class ProcessGrowth:
     """Memory of the process that went on growing, in bytes."""
 
     nbytes: int  # by how much, from an early call to the last
-    tensors: int  # how much of it tensors explain
+    tensors: int  # how much of it tensors and nodes explain
     calls: int  # over so many calls
 
 
@@ -49,18 +49,19 @@ class Process:
         if call % 4 == 0:
             self._noted.append((call, resident()))
 
-    def growth(self, totals: Sequence[int]) -> ProcessGrowth | None:
-        """How the process grew, where it grew to the end and tensors do not explain it; else None. ``totals`` are their
-        bytes at each call.
+    def growth(self, totals: Sequence[int], nodes: int) -> ProcessGrowth | None:
+        """How the process grew, where it grew to the end, and neither tensors nor nodes explain it; else None. Of the
+        first there are so many bytes at each call, of the second so many bytes more a call.
         """
         points = self._noted[len(self._noted) // 4 :]
         if len(points) < 8:
             return None
         levels, known = [nbytes for _, nbytes in points], [totals[call] for call, _ in points]
         # What tensors held for a time and gave back, the allocator may keep.
-        nbytes, tensors = levels[-1] - levels[0], max(known) - known[0]
-        grows = nbytes >= _LEAST_BYTES and nbytes > 2 * tensors and rises(levels)
-        return ProcessGrowth(nbytes, tensors, points[-1][0] - points[0][0]) if grows else None
+        nbytes, calls = levels[-1] - levels[0], points[-1][0] - points[0][0]
+        explained = max(known) - known[0] + nodes * calls
+        grows = nbytes >= _LEAST_BYTES and nbytes > 2 * explained and rises(levels)
+        return ProcessGrowth(nbytes, explained, calls) if grows else None
 
 
 def rises(levels: Sequence[int]) -> bool:

@@ -13,7 +13,7 @@ from course_utils.leaks.births import YOUNG, Births
 from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part, Rate
 from course_utils.leaks.kept import Kept, Stretch, Way, Ways
 from course_utils.leaks.nodes import NODE_BYTES, Nodes
-from course_utils.leaks.process import Process, ProcessGrowth, rises
+from course_utils.leaks.process import Process, rises
 from course_utils.leaks.verdict import LEAST_CALLS, LOG, Growth, delay, judge
 from course_utils.source.keeping import as_written, keeping_line
 
@@ -71,7 +71,9 @@ class Reporter:
         for place, calls in of_place.items():
             parts[2 * sum(births.trained[call] > 0 for call in calls) >= len(calls)][place] = calls
         training, evaluation = self._part("training", parts[True]), self._part("evaluation", parts[False])
-        named = {known_by(found.holder) for found in (*training.findings, *evaluation.findings)}
+        findings = *training.findings, *evaluation.findings
+        named = {known_by(found.holder) for found in findings}
+        nodes = sum(found.host_bytes - found.rate.nbytes for found in findings)
         grew = self._grew()
         missed = grew is not None and not grew.all_named
         training, evaluation = (
@@ -87,7 +89,7 @@ class Reporter:
         return GrowthReport(
             births.call, dict(modules), training, evaluation, births.alive_bytes, allocated, limit_bytes,
             tuple(unwatched), totals=tuple(births.totals[1:]), grew=grew,
-            process=self._process_grew([*training.findings, *evaluation.findings]),
+            process=self.process.growth(births.totals, nodes),
         )  # fmt: skip
 
     def _part(self, name: str, of_place: Mapping[int, Sequence[int]]) -> Part:
@@ -214,15 +216,6 @@ class Reporter:
                 sites[birth.site] += birth.nbytes
         rest = tuple(Made(site, nbytes) for site, nbytes in sites.most_common(3))
         return Grew(totals[-1] - totals[0], first, births.call, named, rest)
-
-    def _process_grew(self, findings: Sequence[Finding]) -> ProcessGrowth | None:
-        """How the process grew, where neither tensors nor nodes explain it."""
-        grew = self.process.growth(self.births.totals)
-        if grew is None:
-            return None
-        nodes = sum(found.host_bytes - found.rate.nbytes for found in findings)
-        explained = grew.tensors + nodes * grew.calls
-        return None if 2 * explained > grew.nbytes else replace(grew, tensors=explained)
 
 
 def _grown(lines: Sequence[Line]) -> Stretch | None:

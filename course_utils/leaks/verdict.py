@@ -129,7 +129,8 @@ def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch, graph:
         return Growth(f"nothing was added in the last {quiet} calls")
     values = {call: now.values.get(call, 0) for call in calls[places[0] :]}
     if _turns_over(kept, values):
-        round_ = {call: nbytes for call, nbytes in now.values.items() if call >= _last_fall(kept)}
+        falls = [call for (_, before), (call, after) in itertools.pairwise(kept.history) if after < before]
+        round_ = {call: nbytes for call, nbytes in now.values.items() if call >= max(falls, default=0)}
         if not graph or len(round_) < LEAST_ROUND:
             return Growth("as much goes as comes")
         # A loop's graphs, which go once the next has ended: what came since they last went.
@@ -142,12 +143,6 @@ def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch, graph:
         return Growth("less and less is added")
     filled = _filled(now, calls)
     return Growth("", _whole(now, births, kept, filled), filled)
-
-
-def _last_fall(kept: Kept) -> int:
-    """The call at which the total was last less than before."""
-    pairs = itertools.pairwise(kept.history)
-    return max((call for (_, before), (call, after) in pairs if after < before), default=0)
 
 
 def _turns_over(kept: Kept, values: Mapping[int, int]) -> bool:

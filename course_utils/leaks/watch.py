@@ -74,10 +74,9 @@ class watch_growth:
         self.at_call: Callable[[int], None] | None = None
         self.started = 0  # so many processes
         self.stopped = self._entered = self._running = False
-        self._births, self._loops = Births(), Loops()
+        self._births = Births(lambda: self._round(_BACKWARD, BACKWARD_PASS), self._goes_round)
+        self._loops = Loops()
         self._codes: dict[CodeType, None] = {}  # of functions of the user's that ran
-        self._births.after_backward = lambda: self._round(_BACKWARD, BACKWARD_PASS)
-        self._births.makes = self._goes_round
         self._calls = Calls(self._begins, lambda: bool(self._births.trained[self._births.call]))
         self._told_by = _LOOP
         self._begin_anew()

@@ -1,11 +1,13 @@
-"""A report in words (``report_text``) and as a card in a notebook (``report_html``), described once (``_said``)."""
+"""A report in words: as text, and as a card in a notebook (``report_card``)."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from course_utils.base import markup
+from course_utils.base.document import Block
 from course_utils.base.text import aligned, count_of, format_bytes
 from course_utils.leaks.advice import Behind, advice, behind, says
 from course_utils.leaks.calls import BACKWARD_PASS, LOOP
@@ -24,67 +26,56 @@ _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
 _SIGNS = {"growing": ("✗", markup.ORANGE), "too few calls": ("-", markup.GREY)}
 
 
-class _Said(NamedTuple):
-    """One thing that a report says."""
-
-    text: str
-    indent: int = 0  # spaces before it in a terminal
-    apart: bool = True  # a line is left free before it there
-    verdict: str = ""  # of a part, which it is the heading of; "" for a paragraph
-    rows: tuple[tuple[str, str], ...] = ()  # details below it, labels and texts
-    course: Behind | None = None  # where the course explains it
-    is_small: bool = False  # it does not matter so much
+def report_card(report: GrowthReport) -> Block:
+    """The report, as HTML and as text. There a sentence is one line, however long, so that it can be searched for."""
+    blocks = list(_blocks(report))
+    colour = markup.ORANGE if report.verdict == "growing" else markup.GREEN
+    html = markup.beside_line("section", colour, [block.html for block in blocks])
+    return Block(html, lambda indent: "\n".join(block.text(indent) for block in blocks))
 
 
-def report_text(report: GrowthReport) -> str:
-    """The whole report. A sentence is one line, however long, so that it can be searched for."""
-    lines = []
-    for said in _said(report):
-        rows = list(said.rows)
-        if said.course is not None:
-            rows.append(("course", f"“{said.course.name}”: {said.course.notebook}, “{said.course.heading}”"))
-        lines += [""] * said.apart + [" " * said.indent + said.text]
-        lines += [f"    {row}" for row in aligned(rows).splitlines()] if rows else []
-    return "\n".join(lines[1:])
-
-
-def report_html(report: GrowthReport) -> str:
-    """The report as HTML: training and evaluation, and for each thing that grows who keeps it, and what to write."""
-    blocks: list[str] = []
-    for said in _said(report):
-        if said.verdict:
-            sign = markup.mark(*_SIGNS.get(said.verdict, ("✓", markup.GREEN)))
-            blocks.append(markup.element("h4", sign, said.text, style=_HEADING))
-        else:
-            blocks.append(markup.paragraph(said.text, style=markup.SMALL if said.is_small else markup.PLAIN))
-        blocks += [markup.html_lines([(label, text.replace("`", "")) for label, text in said.rows])] * bool(said.rows)
-        if said.course is not None:
-            link = markup.explained_link(said.course.notebook.removesuffix(".ipynb"), said.course.heading)
-            about = markup.prose(f"The course on “{said.course.name}”: ")
-            blocks.append(markup.element("p", about, link, style=markup.SMALL))
-    return markup.beside_line("section", markup.ORANGE if report.verdict == "growing" else markup.GREEN, blocks)
-
-
-def _said(report: GrowthReport) -> Iterator[_Said]:
-    yield _Said(_headline(report))
+def _blocks(report: GrowthReport) -> Iterator[Block]:
+    yield _said(_headline(report), apart=False)
     if len(report.findings) > 1:
         for at, line in enumerate(_summary(report)):
-            yield _Said(line, 2, apart=not at, is_small=True)
+            yield _said(line, "  ", apart=not at, style=markup.SMALL)
     before = {(found.holder.key, found.line) for found in report.training.findings}
     for part in (report.training, report.evaluation):
         if not part.calls or (_without_modules(report) and part.verdict == "too few calls"):
             continue
-        yield _Said(f"{KINDS[part.name].capitalize()}: {_judgement(report, part)}", verdict=part.verdict)
+        yield _heading(part.verdict, f"{KINDS[part.name].capitalize()}: {_judgement(report, part)}")
         for found in part.findings:
             if part is report.evaluation and (found.holder.key, found.line) in before:
-                yield _Said(f"{_sentence(found)} As above.", 2)
+                yield _said(f"{_sentence(found)} As above.", "  ")
             else:
-                yield _Said(_sentence(found), 2)
-                yield _Said(advice(found), 2, apart=False, rows=tuple(_rows(found)), course=behind(found))
+                yield _said(_sentence(found), "  ")
+                yield _said(advice(found), "  ", apart=False)
+                yield _details(list(_rows(found)), behind(found))
         for found in part.quiet:
-            yield _Said(_quiet(found), 2, apart=False, is_small=True)
+            yield _said(_quiet(found), "  ", apart=False, style=markup.SMALL)
     for note in _notes(report):
-        yield _Said(note, is_small=True)
+        yield _said(note, style=markup.SMALL)
+
+
+def _said(text: str, before: str = "", *, apart: bool = True, style: str = markup.PLAIN) -> Block:
+    """A paragraph; in a terminal some spaces stand before it, and a line is left free where it stands apart."""
+    return Block(markup.paragraph(text, style=style), lambda indent: "\n" * apart + indent + before + text)
+
+
+def _heading(verdict: str, text: str) -> Block:
+    sign = markup.mark(*_SIGNS.get(verdict, ("✓", markup.GREEN)))
+    return Block(markup.element("h4", sign, text, style=_HEADING), lambda indent: f"\n{indent}{text}")
+
+
+def _details(rows: list[tuple[str, str]], course: Behind | None) -> Block:
+    """Labels and texts, and where the course explains it."""
+    html = markup.html_lines([(label, text.replace("`", "")) for label, text in rows])
+    if course is not None:
+        link = markup.explained_link(course.notebook.removesuffix(".ipynb"), course.heading)
+        about = markup.prose(f"The course on “{course.name}”: ")
+        html = markup.Html(html + markup.element("p", about, link, style=markup.SMALL))
+        rows.append(("course", f"“{course.name}”: {course.notebook}, “{course.heading}”"))
+    return Block(html, lambda indent: textwrap.indent(aligned(rows), f"{indent}    "))
 
 
 def _summary(report: GrowthReport) -> list[str]:
