@@ -243,9 +243,10 @@ class Births:
 
 
 def _tensors_in(args: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """The plain tensors of an operation's arguments, and those in a list of them."""
+    """The tensors of an operation's arguments, and those in a list of them; no parameters, which no operation makes."""
     for arg in args:
         if isinstance(arg, torch.Tensor):
-            yield arg
+            if type(arg) is not torch.nn.Parameter:
+                yield arg
         elif type(arg) in (list, tuple):
             yield from (item for item in arg if isinstance(item, torch.Tensor))

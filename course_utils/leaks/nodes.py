@@ -46,30 +46,6 @@ class _Mark:
     """Dies with the node that it is tied to."""
 
 
-class _Graph:
-    """What is behind a variable that holds something with a history."""
-
-    def __init__(self, link: Link, tensor: torch.Tensor, births: Births) -> None:
-        self.link, self.thread = link, births.thread_of(tensor)
-        self.nodes = _history(tensor.grad_fn, self.thread.first_of(1))
-        self.names = {_name(self.thread, node) for node in self.nodes}
-        counts = Counter(self.thread.call_of(node._sequence_nr()) for node in self.nodes)
-        self.counts = {at: counts[at] for at in sorted(counts) if at > 0}  # of each call, by call
-        waited = [delay for at in self.counts if (delay := births.trained[at])]
-        # Of a graph over many calls, that one pass has gone through at last, nothing is left but the end.
-        self.backward_came_at_once = bool(waited) and statistics.median(waited) <= 2
-
-    def is_freed(self) -> bool:
-        """Whether backward has gone through the nodes of an earlier call: they hold nothing but single numbers."""
-        earlier, freed = list(self.counts)[len(self.counts) // 2], 0
-        for node in self.nodes:
-            for slot in saved_slots(node) if self.thread.call_of(node._sequence_nr()) == earlier else ():
-                freed += slot.freed
-                if isinstance(slot.value, torch.Tensor) and slot.value.numel() > 1 and slot.value.grad_fn is not None:
-                    return False
-        return freed > 0
-
-
 class Chain:
     """A variable whose graph leads back to many calls."""
 
@@ -85,12 +61,12 @@ class Chain:
         """Nodes a call."""
         return round(statistics.median(self.stretch.values.values()) / NODE_BYTES)
 
-    def goes_on(self, graph: _Graph, leads_to: frozenset[Key], births: Births) -> None:
+    def goes_on(self, graph: "_Graph", leads_to: frozenset[Key], births: Births) -> None:
         """Takes over what a count has found, and waits for the end: what is tied to a node dies with it."""
         self.leads_to = self.leads_to | leads_to if self.stretch.goes_on else leads_to
         root, self.link = next(iter(graph.nodes)), graph.link
         self.root = _name(graph.thread, root)
-        values = {call: NODE_BYTES * many for call, many in graph.counts.items()}
+        values = {call: NODE_BYTES * graph.counts[call] for call in sorted(graph.counts)}
         self.stretch = Stretch(values, sum(values.values()), times=self.stretch.times)
         mark, me = _Mark(), weakref.ref(self)
 
@@ -112,6 +88,36 @@ class Chain:
         self.stretch = Stretch(
             values, sum(values.values()), False, births.call, given_back_at=site, times=self.stretch.times + 1
         )
+
+
+class _Graph:
+    """What is behind a variable that holds something with a history, and was not counted when it was last looked at."""
+
+    def __init__(self, link: Link, tensor: torch.Tensor, births: Births, known: Chain | None) -> None:
+        self.link, self.thread = link, births.thread_of(tensor)
+        former = known.root if known is not None and known.stretch.goes_on else None
+        first = former[2] if former is not None and former[0] == id(self.thread) else self.thread.first_of(1)
+        self.nodes = _history(tensor.grad_fn, first)
+        self.names = {_name(self.thread, node) for node in self.nodes}
+        self.counts = Counter(self.thread.call_of(node._sequence_nr()) for node in self.nodes)  # nodes by call
+        del self.counts[0]
+        self._new = sorted(self.counts)
+        if known is not None and former in self.names:
+            self.counts[self.thread.call_of(first)] -= 1
+            self.counts.update({call: nbytes // NODE_BYTES for call, nbytes in known.stretch.values.items()})
+        waited = [delay for at in self.counts if (delay := births.trained[at])]
+        # Of a graph over many calls, that one pass has gone through at last, nothing is left but the end.
+        self.backward_came_at_once = bool(waited) and statistics.median(waited) <= 2
+
+    def is_freed(self) -> bool:
+        """Whether backward has gone through the nodes of an earlier call: they hold nothing but single numbers."""
+        earlier, freed = self._new[len(self._new) // 2], 0
+        for node in self.nodes:
+            for slot in saved_slots(node) if self.thread.call_of(node._sequence_nr()) == earlier else ():
+                freed += slot.freed
+                if isinstance(slot.value, torch.Tensor) and slot.value.numel() > 1 and slot.value.grad_fn is not None:
+                    return False
+        return freed > 0
 
 
 class Nodes:
@@ -148,7 +154,7 @@ class Nodes:
         found: dict[Key, _Graph] = {}
         for link, tensor in _variables(looking):
             if link.holder.key not in found:
-                found[link.holder.key] = _Graph(link, tensor, self._births)
+                found[link.holder.key] = _Graph(link, tensor, self._births, self.chains.get(link.holder.key))
         for key, graph in found.items():
             if len(graph.counts) < LEAST_CALLS or not graph.backward_came_at_once or not graph.is_freed():
                 continue

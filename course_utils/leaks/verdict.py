@@ -94,7 +94,7 @@ def _whole(stretch: Stretch, births: Births, kept: Kept, values: Mapping[int, in
     if stretch.goes_on:
         most, old = max(values.values()), births.call - YOUNG
         whole = {call: nbytes if call <= old else min(nbytes, most) for call, nbytes in stretch.values.items()}
-        return replace(stretch, values=whole, peak=stretch.peak - sum(stretch.values.values()) + sum(whole.values()))
+        return replace(stretch, values=whole, peak=sum(whole.values()))
     usual, until = round(statistics.median(values.values())), stretch.until or births.call + 1
     calls = set(range(max(min(stretch.values), until - YOUNG), until)) - stretch.values.keys()
     missed = {call: usual for call in calls if usual and births.place_of[call] == kept.place}
