@@ -75,8 +75,9 @@ class Calls:
     def made(self, module: torch.nn.Module) -> None:
         """A module is made, perhaps of a class that was not there before."""
         self._new.add(id(module))
-        for kind in type(module).__mro__[: -len(torch.nn.Module.__mro__)]:
-            self._watch(kind)
+        for kind in type(module).__mro__:
+            if issubclass(kind, torch.nn.Module):
+                self._watch(kind)
 
     def before(self, module: torch.nn.Module, args: tuple, frame: FrameType) -> None:
         """A module is called, from a frame."""

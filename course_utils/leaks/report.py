@@ -64,32 +64,28 @@ class Reporter:
             allocated = torch.cuda.memory_allocated()
             if limit_bytes is None:
                 limit_bytes = torch.cuda.mem_get_info()[1]
-        of_place: dict[int, list[int]] = {place: [] for place in births.places.values()}
+        of_place: dict[int, list[int]] = defaultdict(list)
         for call, place in enumerate(births.place_of[1:], 1):
             of_place[place].append(call)
-        parts = {True: dict[int, list[int]](), False: dict[int, list[int]]()}
-        for place, calls in of_place.items():
-            parts[2 * sum(births.trained[call] > 0 for call in calls) >= len(calls)][place] = calls
-        training, evaluation = self._part("training", parts[True]), self._part("evaluation", parts[False])
-        findings = *training.findings, *evaluation.findings
-        named = {known_by(found.holder) for found in findings}
-        nodes = sum(found.host_bytes - found.rate.nbytes for found in findings)
-        grew = self._grew()
-        missed = grew is not None and not grew.all_named
-        training, evaluation = (
-            replace(
-                part,
-                quiet=tuple(one for one in part.quiet if known_by(one.holder) not in named),
-                verdict="bounded" if missed and part.verdict == "steady" else part.verdict,
+        often = {place: sum(births.trained[call] > 0 for call in calls) for place, calls in of_place.items()}
+        trained = {place for place, calls in of_place.items() if 2 * often[place] >= len(calls)}
+        parts = [
+            self._part("training", {place: of_place[place] for place in trained}),
+            self._part("evaluation", {place: of_place[place] for place in of_place.keys() - trained}),
+        ]
+        findings, grew = [found for part in parts for found in part.findings], self._grew()
+        named, missed = {known_by(found.holder) for found in findings}, grew is not None and not grew.all_named
+        for at, part in enumerate(parts):
+            quiet = tuple(one for one in part.quiet if known_by(one.holder) not in named)
+            parts[at] = replace(
+                part, quiet=quiet, verdict="bounded" if missed and part.verdict == "steady" else part.verdict
             )
-            for part in (training, evaluation)
-        )
         what = "1 process" if started == 1 else f"{started} processes"
         unwatched = [f"{what} that the script started, such as a data loader's workers."] if started else []
         return GrowthReport(
-            births.call, dict(modules), training, evaluation, births.alive_bytes, allocated, limit_bytes,
+            births.call, dict(modules), parts[0], parts[1], births.alive_bytes, allocated, limit_bytes,
             tuple(unwatched), totals=tuple(births.totals[1:]), grew=grew,
-            process=self.process.growth(births.totals, nodes),
+            process=self.process.growth(births.totals, sum(found.host_bytes - found.rate.nbytes for found in findings)),
         )  # fmt: skip
 
     def _part(self, name: str, of_place: Mapping[int, Sequence[int]]) -> Part:
@@ -207,12 +203,10 @@ class Reporter:
         totals = [*births.totals[first:], births.lasting_bytes]
         if len(totals) < 2 * LEAST_CALLS or not rises(totals):
             return None
-        told = self._told.values()
-        named = sum(kept.total - kept.total_at(first + YOUNG - 1) for kept in told)
-        known = {id(birth) for kept in told for birth in kept.births.values()}
-        sites = Counter[Site]()
+        named = sum(kept.total - kept.total_at(first + YOUNG - 1) for kept in self._told.values())
+        sites: Counter[Site] = Counter()
         for birth in list(births.live.values()):
-            if birth.call >= first and id(birth) not in known:
+            if birth.call >= first and id(birth.kept) not in self._told:
                 sites[birth.site] += birth.nbytes
         rest = tuple(Made(site, nbytes) for site, nbytes in sites.most_common(3))
         return Grew(totals[-1] - totals[0], first, births.call, named, rest)
