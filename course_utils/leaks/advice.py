@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +46,7 @@ def _misconception(found: Finding) -> str:
         return ""
     if kind == "cycle":
         return "clinic/run_clinic/steps" if holder.name.startswith("ctx.") else ""
-    if holder.hook or holder.scope == "variable":
+    if holder.hook or holder.scope == "variable" or _in_a_hook(found):
         return "forward_hooks/capture/graph" if found.has_graph else ""
     if not found.has_graph:
         return "" if kind == "variable" else "clinic/run_clinic/evaluation"
@@ -54,6 +55,12 @@ def _misconception(found: Finding) -> str:
     if found.scalar:
         return "clinic/run_clinic/log"
     return "volatile_history/predicted_growth/last only" if found.training else "no_grad/evaluate/recorded"
+
+
+def _in_a_hook(found: Finding) -> bool:
+    """Whether the line that keeps stands in a function that its file registers as a hook."""
+    name = re.escape(found.line.function.rpartition(".")[2]) if found.line is not None else "<module>"
+    return bool(found.line and re.search(rf"_hook\([^)]*\b{name}\b", "".join(linecache.getlines(found.line.file))))
 
 
 def behind(found: Finding) -> Behind | None:

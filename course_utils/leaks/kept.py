@@ -52,9 +52,9 @@ class Birth(Storage):
 
     def inherit(self, before: "Birth") -> None:
         """Takes over the bytes of one that dies, where it is not smaller: then it is something new."""
-        if self.nbytes >= before.nbytes:
-            self.came = before.by_call
-            self.came[self.call] = self.came.get(self.call, 0) + self.nbytes - before.nbytes
+        more, came = self.nbytes - before.nbytes, before.by_call
+        if more >= 0:
+            self.came = came | {self.call: came.get(self.call, 0) + more} if more else came
 
 
 @dataclass(frozen=True)

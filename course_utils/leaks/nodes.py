@@ -98,16 +98,19 @@ class _Graph:
         former = known.root if known is not None and known.stretch.goes_on else None
         first = former[2] if former is not None and former[0] == id(self.thread) else self.thread.first_of(1)
         self.nodes = _history(tensor.grad_fn, first)
-        self.names = {_name(self.thread, node) for node in self.nodes}
         self.counts = Counter(self.thread.call_of(node._sequence_nr()) for node in self.nodes)  # nodes by call
         del self.counts[0]
         self._new = sorted(self.counts)
-        if known is not None and former in self.names:
+        if known is not None and any(_name(self.thread, node) == former for node in self.nodes):
             self.counts[self.thread.call_of(first)] -= 1
             self.counts.update({call: nbytes // NODE_BYTES for call, nbytes in known.stretch.values.items()})
         waited = [delay for at in self.counts if (delay := births.trained[at])]
         # Of a graph over many calls, that one pass has gone through at last, nothing is left but the end.
         self.backward_came_at_once = bool(waited) and statistics.median(waited) <= 2
+
+    def names(self) -> set[Name]:
+        """What tells the nodes from all others."""
+        return {_name(self.thread, node) for node in self.nodes}
 
     def is_freed(self) -> bool:
         """Whether backward has gone through the nodes of an earlier call: they hold nothing but single numbers."""
@@ -158,11 +161,12 @@ class Nodes:
         for key, graph in found.items():
             if len(graph.counts) < LEAST_CALLS or not graph.backward_came_at_once or not graph.is_freed():
                 continue
-            carried = {self._carried[name].key for name in graph.names & self._carried.keys()} - {key}
+            names = graph.names()
+            carried = {self._carried[name].key for name in names & self._carried.keys()} - {key}
             gone = [one for other, one in self.chains.items() if other in carried - found.keys()]
             renamed = [one for one in gone if one.stretch.goes_on]
             chain = renamed[0] if renamed and key not in self.chains else self.chains.setdefault(key, Chain(graph.link))
-            if chain.root is not None and chain.stretch.goes_on and chain.root not in graph.names:
+            if chain.root is not None and chain.stretch.goes_on and chain.root not in names:
                 chain.end(self._births, NOWHERE)
             if len(chain.stretch.values) <= len(graph.counts):
                 chain.goes_on(graph, frozenset(carried), self._births)
