@@ -154,9 +154,8 @@ class Reporter:
         line_of_user = keeping_line(holder, self.ran, {file for file, _ in made})
         takes_in = any(line.kept.takes_in for line in lines) and holder.kind == "variable"
         bound = re.match(r"([\w.]+)\s*=", line_of_user.source) if takes_in and line_of_user is not None else None
-        nodes, grown = max(way.nodes for way in ways), _grown(lines)
-        if grown is not None and not graph_bytes:
-            grown = replace(grown, peak=grown.peak + NODE_BYTES * nodes * len(grown.values))
+        nodes = max(way.nodes for way in ways)
+        grown = _grown(lines, 0 if graph_bytes else NODE_BYTES * nodes)
         return Finding(
             holder=replace(holder, name=bound[1] if bound else as_written(holder, line_of_user)),
             line=line_of_user,
@@ -212,7 +211,8 @@ class Reporter:
         return Grew(totals[-1] - totals[0], first, births.call, named, rest)
 
 
-def _grown(lines: Sequence[Line]) -> Stretch | None:
+def _grown(lines: Sequence[Line], of_nodes: int) -> Stretch | None:
+    """The calls over which what some lines left behind grew, and so many bytes of nodes in each."""
     stretches = [(line.growth.stretch, line.share) for line in lines if line.growth.stretch is not None]
     values = Counter[int]()
     for stretch, share in stretches:
@@ -222,7 +222,8 @@ def _grown(lines: Sequence[Line]) -> Stretch | None:
     return replace(
         max((stretch for stretch, _ in stretches), key=lambda one: one.peak),
         values=dict(sorted(values.items())),
-        peak=round(sum(stretch.peak * share for stretch, share in stretches)),
+        peak=round(sum(stretch.peak * share for stretch, share in stretches))
+        + of_nodes * max(len(stretch.values) for stretch, _ in stretches),
         goes_on=any(stretch.goes_on for stretch, _ in stretches),
         times=max(stretch.times for stretch, _ in stretches),
     )
