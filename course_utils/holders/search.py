@@ -58,6 +58,7 @@ class Search:
 
     Args:
         targets: storages looked for, by ``id``.
+        barred: things that no way may lead through, by ``id``.
         graphs: goes on into tensors and graphs, too.
 
     Attributes:
@@ -65,10 +66,10 @@ class Search:
         missing: the others.
     """
 
-    def __init__(self, targets: Iterable[int], graphs: bool = True) -> None:
+    def __init__(self, targets: Iterable[int], barred: Iterable[int] = (), graphs: bool = True) -> None:
         self.found: dict[int, Path] = {}
         self.missing = set(targets)
-        self._skip = {id(self.missing), id(self.found), id(self)}
+        self._skip = {id(self.missing), id(self.found), id(self), *barred}
         self._seen: set[int] = set()
         # Every thing is kept until the end: an id stands for it in _seen, and nodes are made as they are looked at.
         self._things: list[Any] = []
