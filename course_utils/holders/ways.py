@@ -64,13 +64,6 @@ def link_of(path: Path) -> Link:
     )
 
 
-def in_hands(path: Path) -> int:
-    """The ``id`` of what the holder has: its container, or the tensor that it refers to."""
-    first = _first(path)
-    keeper = _keeper(path, first)
-    return id(path.things[first if keeper is None else keeper])
-
-
 def _first(path: Path) -> int:
     """The place on a way from which on there are only tensors and graphs."""
     return next((i for i in range(len(path.things)) if _begins_graph(path, i)), len(path.things) - 1)

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -19,8 +20,6 @@ from course_utils.leaks.watch import watch_growth
 
 GROWS = 3
 """The exit code where ``--fail-on-growth`` was given, and something grows in a script that ended well."""
-
-_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def at_call(call: int) -> None:
         if options.limit and resident() >= options.limit:
-            raise _Ended(1, f"Ended: the process holds {format_bytes(options.limit)} or more")
+            raise _Ended(f"Ended: the process holds {format_bytes(options.limit)} or more", 1, 0)
         if options.after and call > options.after:
             say(f"After {options.after} calls; the script goes on, no longer watched")
             watch.stop()
@@ -62,43 +61,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Ended(SystemExit):
-    """The process holds as much as ``--limit`` says, or somebody asked it to end, by a signal."""
-
-    def __init__(self, status: int, title: str, by_signal: int = 0) -> None:
-        super().__init__(status)
-        self.status, self.title, self.by_signal = status, title, by_signal
+    """The process holds as much as ``--limit`` says, or somebody asked it to end: a title, a status, a signal or 0."""
 
 
 def _terminated(number: int, frame: object) -> None:
-    raise _Ended(128 + number, "Terminated", number)
+    raise _Ended("Terminated", 128 + number, number)
 
 
 def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[[str], None]) -> int:
     own_main, sys.modules["__main__"] = sys.modules["__main__"], module
-    ended_by, status = 0, 0
+    title, status, ended_by = "At the end", 0, 0
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminated)
     try:
         with watch:
             exec(code, vars(module))
-        title = "At the end"
     except _Ended as end:
-        status, title, ended_by = end.status, end.title, end.by_signal
+        title, status, ended_by = end.args
     except SystemExit as error:
-        status, title = exit_code(error), "At the end"
+        status = exit_code(error)
     except KeyboardInterrupt as error:
-        ended_by, status, title = signal.SIGINT, 130, "Interrupted"
+        title, status, ended_by = "Interrupted", 130, signal.SIGINT
         print_error(error)
     except BaseException as error:
         is_full = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error)
-        status, title = 1, "Out of memory" if is_full else "After an error"
+        title, status = "Out of memory" if is_full else "After an error", 1
         print_error(error)
     if not watch.stopped:
         with contextlib.suppress(KeyboardInterrupt):
             say(title)
     sys.modules["__main__"] = own_main
-    # The module is kept until the process ends, as a script's own variables are.
-    own_main.__dict__["_script"] = module
+    own_main.__dict__["_script"] = module  # kept until the process ends, as a script's own variables are
     if ended_by:
         sys.stdout.flush()
         signal.signal(ended_by, signal.SIG_DFL)
@@ -107,10 +100,9 @@ def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[
 
 
 def _size(text: str) -> int:
-    plain = text.strip().lower().removesuffix("b").removesuffix("i")
-    unit = plain[-1:] if plain[-1:] in _UNITS else ""
+    written = re.fullmatch(r"([\d.]+)\s*([kmgt]?)i?b?", text.strip().lower())
     try:
-        nbytes = int(float(plain.removesuffix(unit)) * _UNITS[unit])
+        nbytes = int(float(written[1]) * 1024 ** "_kmgt".index(written[2] or "_")) if written else 0
     except ValueError:
         nbytes = 0
     if nbytes <= 0:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from course_utils.base.files import prose, read_toml
 from course_utils.catalogue import find
 from course_utils.holders.holder import CACHE_OF
-from course_utils.leaks.uses import is_only_logged
+from course_utils.source.statements import called_name, parsed, parts_of
 
 if TYPE_CHECKING:
     from course_utils.leaks.findings import Finding
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _LETS_GO = ", which lets the graph go (the tensor itself stays as long as its holder)"
 _WORDS = Path(__file__).with_name("words.toml")
 _LESSONS = Path(__file__).resolve().parents[1] / "lessons"
+_TORCHS = ("torch", "F", "nn", "functional")
+_OF_CONTAINERS = ("append", "appendleft", "extend", "insert", "add", "update", "setdefault", "clear", "pop", "popleft",
+                  "copy", "items", "values", "keys", "get", "put", "sort", "index", "count", "remove")  # fmt: skip
 
 
 def says(part: str, key: str, **filled: object) -> str:
@@ -36,43 +39,38 @@ class Behind(NamedTuple):
     key: str  # its home in the course, ``detach/mean_loss/graphs``
 
 
-def misconception_key(found: Finding) -> str:
+def _misconception(found: Finding) -> str:
     """The home of the misunderstanding that a finding points to; "" where the course has none for it."""
-    holder, graph = found.holder, found.graph_bytes > 0 or found.history
-    if holder.kind == "nobody" or found.error:
+    holder, kind = found.holder, found.holder.kind
+    if found.error or kind == "nobody":
         return ""
-    if holder.kind == "cycle" and not holder.name.startswith("ctx."):
-        return ""
-    if holder.kind == "cycle":
-        return "clinic/run_clinic/steps"
+    if kind == "cycle":
+        return "clinic/run_clinic/steps" if holder.name.startswith("ctx.") else ""
     if holder.hook or holder.scope == "variable" or _in_a_hook(found):
-        return "forward_hooks/capture/graph" if graph else ""
-    if graph and holder.kind == "variable":
+        return "forward_hooks/capture/graph" if found.has_graph else ""
+    if not found.has_graph:
+        return "" if kind == "variable" else "clinic/run_clinic/evaluation"
+    if kind == "variable":
         return "detach/mean_loss/graphs" if found.scalar else "detach/truncated_bptt/never cut"
-    if graph and found.scalar:
+    if found.scalar:
         return "clinic/run_clinic/log"
-    if graph:
-        return "no_grad/evaluate/recorded" if not found.training else "volatile_history/predicted_growth/last only"
-    return "clinic/run_clinic/evaluation" if holder.kind in ("container", "building") else ""
+    return "volatile_history/predicted_growth/last only" if found.training else "no_grad/evaluate/recorded"
 
 
 def _in_a_hook(found: Finding) -> bool:
     """Whether the line that keeps stands in a function that its file registers as a hook."""
-    if found.line is None or found.line.function == "<module>":
-        return False
-    name = re.escape(found.line.function.rpartition(".")[2])
-    return bool(re.search(rf"_hook\([^)]*\b{name}\b", "".join(linecache.getlines(found.line.file))))
+    name = re.escape(found.line.function.rpartition(".")[2]) if found.line is not None else "<module>"
+    return bool(found.line and re.search(rf"_hook\([^)]*\b{name}\b", "".join(linecache.getlines(found.line.file))))
 
 
 def behind(found: Finding) -> Behind | None:
     """The misunderstanding behind a finding, as the course has it; None where it has none."""
-    key = misconception_key(found)
+    key = _misconception(found)
     if not key:
         return None
     lesson, exercise, name = key.split("/", 2)
     # Not by course_utils.checks: what judges is loaded anew for a student's code, and nothing else may hold on to it.
-    text = (_LESSONS / lesson / f"{exercise}.toml").read_text(encoding="utf-8")
-    known = tomllib.loads(text)["misconceptions"][name]
+    known = read_toml(_LESSONS / lesson / f"{exercise}.toml")["misconceptions"][name]
     explained = known["explained"]
     lesson, heading = (lesson, explained) if isinstance(explained, str) else explained
     return Behind(known["name"], f"{find(lesson).notebook}.ipynb", heading, key)
@@ -80,7 +78,7 @@ def behind(found: Finding) -> Behind | None:
 
 def advice(found: Finding) -> str:
     """What to write instead, in one or two sentences."""
-    holder, graph = found.holder, found.graph_bytes > 0 or found.history
+    holder = found.holder
     if holder.kind in ("nobody", "building"):
         return says("advice", holder.kind)
     if holder.kind == "cycle":
@@ -91,21 +89,19 @@ def advice(found: Finding) -> str:
         return says("advice", "hook")
     if holder.kind == "container" and any(text.startswith("`") for text in found.inside):
         return says("advice", "object")
-    if not graph or _is_a_librarys(found) or holder.name.startswith(CACHE_OF):
+    if not found.has_graph or _is_a_librarys(found) or holder.name.startswith(CACHE_OF):
         return _keep_less(found)
     if found.needed_later and holder.kind == "container":
         clear = f"del {holder.name}[:]" if holder.container == "list" else f"{holder.name}.clear()"
         return says("advice", "later", clear=clear)
     if not found.graph_bytes and not found.scalar and not found.nodes:
         return f"{_keep_less(found)} `.detach()` lets what is left of the graph go too."
-    cut = "item" if found.scalar and is_only_logged(found.holder, found.line) else "detach"
+    cut = "item" if found.scalar and _is_only_logged(found) else "detach"
     better = _rewritten(found, cut) if found.direct else ""
     instead = f"Write `{better}`" if better else _cut(found, cut)
     if better and not found.scalar and found.rate.nbytes:
         instead += _LETS_GO
-    if not found.training:
-        return f"{instead}, or run the loop under `torch.no_grad()`."
-    return f"{instead}."
+    return f"{instead}." if found.training else f"{instead}, or run the loop under `torch.no_grad()`."
 
 
 def _is_a_librarys(found: Finding) -> bool:
@@ -128,30 +124,27 @@ def _keep_less(found: Finding) -> str:
 
 
 def _cut(found: Finding, cut: str) -> str:
-    holder = found.holder
-    inside = " and ".join(
-        text if text.startswith("`") else f"`{text}` of each" for text in found.with_graph or found.inside
-    )
+    """Where to cut the history, in words."""
+    places = found.with_graph or found.inside
+    inside = " and ".join(text if text.startswith("`") else f"`{text}` of each" for text in places)
     if cut == "item":
         return f"Keep the number of {inside}: `.item()`" if inside else "Keep the number: `.item()`"
-    several = re.fullmatch(r"(.*)\[\d+\]", holder.name)
-    if holder.kind == "variable" and several:
-        return f"Cut the history between calls: `{several[1]} = tuple(part.detach() for part in {several[1]})`"
-    if holder.kind == "variable":
-        return f"Cut the history between calls: `{holder.name} = {holder.name}.detach()`"
-    return f"Keep `.detach()` of {inside or 'each'}{_LETS_GO}"
+    if found.holder.kind != "variable":
+        return f"Keep `.detach()` of {inside or 'each'}{_LETS_GO}"
+    name = re.sub(r"\[\d+\]$", "", found.holder.name)
+    several = name != found.holder.name
+    better = f"tuple(part.detach() for part in {name})" if several else f"{name}.detach()"
+    return f"Cut the history between calls: `{name} = {better}`"
 
 
 def _rewritten(found: Finding, cut: str) -> str:
     """The line that keeps, with the stored value cut off from its graph; "" where it is not one plain value."""
-    source = found.line.source if found.line is not None else ""
+    source, target = found.line.source if found.line is not None else "", ""
     try:
-        tree = ast.parse(source)
-    except SyntaxError:
+        (statement,) = ast.parse(source).body
+    except (SyntaxError, ValueError):
         return ""
-    (statement,) = tree.body if len(tree.body) == 1 else (None,)
     value: ast.expr | None = None
-    target = ""
     if isinstance(statement, ast.AugAssign):
         value = statement.value
     elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and statement.value.args:
@@ -176,3 +169,57 @@ def _operands(value: ast.expr | None) -> list[ast.expr]:
     if isinstance(value, ast.BinOp):
         return _operands(value.left) + _operands(value.right)
     return [value] if isinstance(value, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else []
+
+
+def _is_only_logged(found: Finding) -> bool:
+    """Whether a plain number will do in place of a tensor: nothing that only a tensor can do is done with what is kept.
+
+    Looked at is the file of the line that keeps; what is computed from the holder, or is returned, counts too. In doubt
+    a tensor is needed.
+    """
+    tree = parsed(found.line.file) if found.line is not None else None
+    if tree is None:
+        return False
+    kind, name = found.holder.tail
+    names = {found.holder.before_tail[1] if kind == "key" else name}
+    for _ in range(3):
+        names |= {name for node in ast.walk(tree) for name in _handed_on(node, names)}
+    return not any(_needs_a_tensor(node, names) for node in ast.walk(tree))
+
+
+def _handed_on(node: ast.AST, names: set[str]) -> Iterator[str]:
+    """Names that are bound to what is computed from some names, and functions that return it."""
+    if isinstance(node, ast.FunctionDef):
+        returned = (part.value for part in ast.walk(node) if isinstance(part, ast.Return) and part.value)
+        if any(_mentions(value, names) for value in returned):
+            yield node.name
+    elif isinstance(node, (ast.Assign, ast.For, ast.comprehension)):
+        value = node.value if isinstance(node, ast.Assign) else node.iter
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if _mentions(value, names):
+            yield from (_name(part) for target in targets for part in parts_of(target))
+
+
+def _needs_a_tensor(node: ast.AST, names: set[str]) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr not in (*_OF_CONTAINERS, *names) and _name(node.value) in names
+    if not isinstance(node, ast.Call):
+        return False
+    if called_name(node) == "register_buffer":
+        return any(isinstance(word, ast.Constant) and word.value in names for word in node.args)
+    of_torchs = ast.unparse(node.func).partition(".")[0] in _TORCHS and called_name(node) not in ("tensor", "as_tensor")
+    return of_torchs and any(_mentions(word, names) for word in node.args)
+
+
+def _name(node: ast.AST) -> str:
+    """``total``: of ``total``, ``self.total``, ``total[-1]``, ``total(...)``."""
+    while isinstance(node, (ast.Subscript, ast.Call)):
+        node = node.value if isinstance(node, ast.Subscript) else node.func
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
+def _mentions(node: ast.AST, names: set[str]) -> bool:
+    """Whether something is computed from some names that is no plain number."""
+    if called_name(node) in ("item", "float", "int", "len", "str", "tolist"):
+        return False
+    return any(_name(part) in names for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute)))

@@ -3,17 +3,18 @@
 import contextlib
 import sys
 import threading
-from collections import Counter, deque
+from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
+from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, user_site
 from course_utils.graph.references import living_tensors
 from course_utils.leaks.calls import Place
 from course_utils.leaks.kept import Birth, Kept
-from course_utils.leaks.numbers import Thread
 from course_utils.record.operations import OperationWatch, Run
 from course_utils.record.process import NEW_THREADS, UNCOMPILED
 from course_utils.record.storages import OLD, Listener, Recorder
@@ -28,6 +29,31 @@ BEFORE = -1
 _JOINS = (torch.ops.aten.cat.default, torch.ops.aten.stack.default)
 
 
+class Thread:
+    """The calls that began in one thread, and the number of the first node after each: autograd numbers the nodes of
+    each thread by itself.
+    """
+
+    def __init__(self) -> None:
+        self._calls: list[int] = []
+        self._firsts: list[int] = []
+
+    def call_begins(self, call: int) -> None:
+        """A call begins now."""
+        self._calls.append(call)
+        self._firsts.append(sequence_number())
+
+    def call_of(self, number: int) -> int:
+        """The call that recorded a node; 0 for one before the first."""
+        at = bisect_right(self._firsts, number) - 1
+        return self._calls[at] if at >= 0 else 0
+
+    def first_of(self, call: int) -> int:
+        """The number of the first node that a call of this thread recorded, or could have."""
+        at = bisect_left(self._calls, call)
+        return self._firsts[at] if at < len(self._firsts) else sequence_number()
+
+
 class Births:
     """Watches the operations of this thread and of those that start later, and what becomes of the storages they make.
 
@@ -39,22 +65,25 @@ class Births:
         totals: for each call, the bytes of all known storages that lived as it began, without its batch.
     """
 
-    def __init__(self) -> None:
-        self.after_backward: Callable[[], None] | None = None  # called before what comes after a backward pass
-        self.makes: Callable[[Any], None] | None = None  # called with the frame in which an operation makes something
+    def __init__(self, after_backward: Callable[[], None], makes: Callable[[Any], None]) -> None:
+        self._after_backward = after_backward  # called before what comes after a backward pass
+        self.makes: Callable[[Any], None] | None = makes  # called with the frame in which an operation makes something
         self._backward_ran = self._on = False
-        self.places: dict[Place, int] = {}  # the number of each place that calls came from
-        self.kept: dict[tuple[Site, str, int], Kept] = {}  # by line, device and place
-        self._changed: dict[int, Kept] = {}
         self.alive_bytes = 0  # of all known storages that live now
         self.recorder = Recorder(lines=True, listener=Listener(Birth, self._born, self._died))
         self.live: dict[int, Birth] = self.recorder.live  # type: ignore[assignment]  # they are births
         self._made: Birth | None = None
         self._watchers = (self.recorder.watcher, self._descent)
         self._modes: list[OperationWatch] = []
-        self._begin()
+        self.begin_anew()
 
-    def _begin(self) -> None:
+    def begin_anew(self) -> None:
+        """Forgets what was counted, and counts calls from 0: another way than before tells when a round begins."""
+        for birth in list(self.live.values()):
+            birth.call, birth.kept = BEFORE, None
+        self.places: dict[Place, int] = {}  # the number of each place that calls came from
+        self.kept: dict[tuple[Site, str, int], Kept] = {}  # by line, device and place
+        self._changed: dict[int, Kept] = {}
         self.call = 0
         self.trained, self.place_of, self.totals = [0], [-1], [0]
         self._here, self._threads = threading.local(), list[Thread]()
@@ -62,9 +91,8 @@ class Births:
         self._given = 0
 
     def _born(self, birth: Birth, tensor: torch.Tensor) -> None:
-        birth.kept = birth.joined = False
-        birth.came = birth.ancestor = birth.heir = None
-        birth.call = BEFORE
+        birth.kept = birth.came = birth.ancestor = birth.heir = None
+        birth.call, birth.joined = BEFORE, False
         self.alive_bytes += birth.nbytes
         if not self._on:
             return
@@ -73,8 +101,7 @@ class Births:
             self._backward_ran = True
         elif self._backward_ran:
             self._backward_ran = False
-            if self.after_backward is not None:
-                self.after_backward()
+            self._after_backward()
         if birth.op is OLD:  # met, and made elsewhere: by another thread or a loader, perhaps all at once
             return
         if self.makes is not None:
@@ -95,7 +122,7 @@ class Births:
             for tensor in _tensors_in(args):
                 for before in self.recorder.records(tensor):
                     made.is_made_of(before)
-                    before.joined |= joins and before.kept
+                    before.joined |= joins and before.kept is not None
         return out
 
     def _died(self, birth: Birth) -> None:
@@ -105,19 +132,18 @@ class Births:
         in_backward = birth.died_task >= 0
         if in_backward and birth.born_task < 0 and not self.trained[birth.call]:
             self.trained[birth.call] = self.call - birth.call + 1
-        heir, birth.heir, birth.ancestor = birth.heir, None, None
+        heir, kept, birth.heir, birth.ancestor = birth.heir, birth.kept, None, None
         if heir is not None:
             heir.ancestor = None
-        if heir is not None and heir() is not None and not heir.kept:
-            if birth.kept:
-                self._kept_by(birth).remove(birth)
+        if kept is not None:
+            self._changed[id(kept)] = kept
+            kept.remove(birth)
+        if heir is not None and heir() is not None and heir.kept is None:
             heir.inherit(birth)
             if min(heir.by_call) <= self.call - YOUNG:
-                kept = self._kept_by(heir)
-                kept.takes_in = len(heir.by_call) > 1
-                kept.add(heir)
-        elif birth.kept:
-            self._kept_by(birth).give_back(birth, in_backward, user_site(sys._getframe(1)))
+                self._keep(heir).takes_in = len(heir.by_call) > 1
+        elif kept is not None:
+            kept.give_back(birth, in_backward, user_site(sys._getframe(1)))
 
     def start(self) -> None:
         """Begins to watch. Every tensor that has a Python object counts as older."""
@@ -141,14 +167,6 @@ class Births:
         for mode in self._modes:
             mode.leave(*self._watchers)
 
-    def begin_anew(self) -> None:
-        """Forgets what was counted, and counts calls from 0: another way than before tells when a round begins."""
-        for birth in list(self.live.values()):
-            birth.call, birth.kept = BEFORE, False
-        for counts in (self.kept, self._changed, self.places):
-            counts.clear()
-        self._begin()
-
     def next_call(self, place: Place, args: tuple = ()) -> None:
         """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on. What the model is called with
         belongs to this call, and so does what was made after it.
@@ -161,11 +179,7 @@ class Births:
         self._threads.append(here)
         for change in self.recorder.changes():  # a storage got another size
             self.alive_bytes += change.delta
-        while self._windows and self._windows[0][0] <= self.call - YOUNG:
-            _, window = self._windows.popleft()
-            for birth in window:
-                if birth() is not None and birth.nbytes and not birth.kept:
-                    self._kept_by(birth).add(birth)
+        self.keep(self.call - YOUNG)
         for kept in list(self._changed.values()):
             kept.note(self.call)
         self._changed.clear()
@@ -173,6 +187,16 @@ class Births:
         self._windows.append((self.call, batch))
         self._given = len(batch)
         self.totals.append(self.lasting_bytes)
+
+    def keep(self, until: int) -> None:
+        """Counts as kept what was made in calls up to one, and lives."""
+        for call, window in self._windows:
+            if call <= until:
+                for birth in window:
+                    if birth() is not None and birth.nbytes and birth.kept is None:
+                        self._keep(birth)
+        while self._windows and self._windows[0][0] <= min(until, self.call - YOUNG):
+            self._windows.popleft()
 
     @property
     def lasting_bytes(self) -> int:
@@ -208,27 +232,21 @@ class Births:
         """Where a call began; the thread of the first one for what was made before any."""
         return self._threads[max(call, 1) - 1]
 
-    def young_of(self, kept: Kept) -> Counter[int]:
-        """Bytes that live and are too young to be counted with what one line has left behind, by call."""
-        young: Counter[int] = Counter()
-        for birth in (birth for _, window in self._windows for birth in window if birth() is not None):
-            if birth.site == kept.site and self.place_of[birth.call] == kept.place and not birth.kept:
-                young.update(birth.by_call)
-        return young
-
-    def _kept_by(self, birth: Birth) -> Kept:
+    def _keep(self, birth: Birth) -> Kept:
         key = (birth.site, birth.device, self.place_of[birth.call])
-        found = self.kept.get(key)
-        if found is None:
-            found = self.kept[key] = Kept(birth.site, key[-1])
-        self._changed[id(found)] = found
-        return found
+        kept = self.kept.get(key)
+        if kept is None:
+            kept = self.kept[key] = Kept(birth.site, key[-1])
+        self._changed[id(kept)] = kept
+        kept.add(birth)
+        return kept
 
 
 def _tensors_in(args: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """The plain tensors of an operation's arguments, and those in a list of them."""
+    """The tensors of an operation's arguments, and those in a list of them; no parameters, which no operation makes."""
     for arg in args:
         if isinstance(arg, torch.Tensor):
-            yield arg
+            if type(arg) is not torch.nn.Parameter:
+                yield arg
         elif type(arg) in (list, tuple):
             yield from (item for item in arg if isinstance(item, torch.Tensor))

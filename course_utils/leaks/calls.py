@@ -1,22 +1,20 @@
-"""When a call of the user's model begins, and from which place (``Calls``)."""
+"""When a call of the user's model begins, and from which place (``Calls``); and, where nothing is called, when a loop
+goes back (``Loops``).
+"""
 
+import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections import Counter
+from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-    register_module_module_registration_hook,
-    register_module_parameter_registration_hook,
-)
 
 from course_utils.base.torch_private import current_graph_task
-from course_utils.base.user_code import Site, user_site
+from course_utils.base.user_code import NOWHERE, Site, is_user_file, user_site
 from course_utils.record.process import Shared, replaced
 
 BACKWARD_PASS = "backward pass"
@@ -25,8 +23,12 @@ BACKWARD_PASS = "backward pass"
 LOOP = "round of a loop"
 """What is counted in place of calls where nothing is called and no gradient is computed."""
 
+_LEAST_ROUNDS = 8
+
 Place = tuple[Site, bool, bool]
 """Where a call comes from: the user's line, whether gradients are recorded there, whether the module is training."""
+
+NO_PLACE: Place = NOWHERE, False, False
 
 
 class Calls:
@@ -44,56 +46,46 @@ class Calls:
         self._begins, self._backward_ran = begins, backward_ran  # since the last call began
         self._here = _InThread()
         self._has_parameters: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDictionary()
-        self._rounds = 0
-        self._made_in: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
-        self._handles: list[Any] = []
-        self._wrapped: set[type] = set()
+        self._new: set[int] = set()  # modules that were made since the last call began, by ``id``
+        self._kinds: dict[type, None] = {}
 
     def start(self) -> None:
-        """Begins to watch, by hooks on every module of the process."""
-        self._handles = [
-            register_module_forward_pre_hook(self.before),
-            register_module_forward_hook(self.after, always_call=True),
-            register_module_parameter_registration_hook(self._made),
-            register_module_module_registration_hook(self._made),
-        ]
-        for kind in list(_below(torch.nn.Module)):
-            self._wrap(kind)
+        """Begins to watch every module of the process."""
+        _MODULES_MADE.add(self)
+        waiting: list[type] = [torch.nn.Module]
+        while waiting:
+            kind = waiting.pop()
+            self._watch(kind)
+            waiting += kind.__subclasses__()
 
     def stop(self) -> None:
-        """Takes the hooks away."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-        for kind in self._wrapped:
-            _OWN_CALLS[kind].remove(self)
-        self._wrapped.clear()
+        """Watches no more."""
+        _MODULES_MADE.remove(self)
+        for kind in self._kinds:
+            _calls_of(kind).remove(self)
+        self._kinds.clear()
 
-    def _made(self, module: torch.nn.Module, name: str, part: Any) -> None:
-        self._made_in[module] = self._rounds
-        if type(module) not in self._wrapped:
-            for kind in type(module).__mro__:
-                self._wrap(kind)
+    def _watch(self, kind: type) -> None:
+        """Watches calls of a class that says itself what a call does: ``torch.nn.Module``, and a few others."""
+        torchs = kind is not torch.nn.Module and kind.__module__.partition(".")[0] == "torch"
+        if "__call__" in vars(kind) and not torchs and kind not in self._kinds:
+            self._kinds[kind] = None
+            _calls_of(kind).add(self)
 
-    def _wrap(self, kind: type) -> None:
-        """A class with a ``__call__`` of its own, which runs no hooks."""
-        torchs = kind is torch.nn.Module or kind.__module__.partition(".")[0] == "torch"
-        if torchs or kind in self._wrapped or "__call__" not in vars(kind) or not issubclass(kind, torch.nn.Module):
-            return
-        self._wrapped.add(kind)
-        if kind not in _OWN_CALLS:
-            _OWN_CALLS[kind] = replaced(kind, "__call__", _telling)
-        _OWN_CALLS[kind].add(self)
+    def made(self, module: torch.nn.Module) -> None:
+        """A module is made, perhaps of a class that was not there before."""
+        self._new.add(id(module))
+        for kind in type(module).__mro__:
+            if issubclass(kind, torch.nn.Module):
+                self._watch(kind)
 
-    def before(self, module: torch.nn.Module, args: Any, frame: FrameType | None = None) -> None:
-        """A module is called, as a hook is told, or from a frame."""
-        if torch.compiler.is_compiling():
-            return
+    def before(self, module: torch.nn.Module, args: tuple, frame: FrameType) -> None:
+        """A module is called, from a frame."""
         here = self._here
         here.depth += 1
         if here.depth > 1 or current_graph_task() >= 0 or not self._counts(module):
             return
-        anew = self._made_in.get(module) == self._rounds and type(module) in here.kinds
+        anew = id(module) in self._new and type(module) in here.kinds
         if id(module) in here.round or anew or self._backward_ran():
             here.round.clear()
             here.kinds.clear()
@@ -101,14 +93,12 @@ class Calls:
         here.round.add(id(module))
         here.kinds.add(type(module))
         if first:
-            self._rounds += 1
-            site = user_site(frame or sys._getframe(1))
-            self._begins(module, args, (site, torch.is_grad_enabled(), module.training))
+            self._new.clear()
+            self._begins(module, args, (user_site(frame), torch.is_grad_enabled(), module.training))
 
-    def after(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        """The call has ended, as a hook is told."""
-        if not torch.compiler.is_compiling():
-            self._here.depth = max(0, self._here.depth - 1)
+    def after(self) -> None:
+        """The call has ended."""
+        self._here.depth = max(0, self._here.depth - 1)
 
     def _counts(self, module: torch.nn.Module) -> bool:
         known = self._has_parameters.get(module)
@@ -117,22 +107,35 @@ class Calls:
         return known
 
 
-_OWN_CALLS: weakref.WeakKeyDictionary[type, Shared] = weakref.WeakKeyDictionary()
-"""Classes with a ``__call__`` of their own, which runs no hooks."""
-
-
-def _telling(own: Callable, listeners: list[Calls]) -> Callable:
+def _telling_of_calls(plain: Callable, listeners: list[Calls]) -> Callable:
     def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        told = tuple(listeners)
+        told = () if torch.compiler.is_compiling() else tuple(listeners)
         for calls in told:
             calls.before(module, args, sys._getframe(1))
         try:
-            return own(module, *args, **kwargs)
+            return plain(module, *args, **kwargs)
         finally:
             for calls in told:
-                calls.after(module, args, None)
+                calls.after()
 
     return call
+
+
+@functools.cache
+def _calls_of(kind: type) -> Shared:
+    return replaced(kind, "__call__", _telling_of_calls)
+
+
+def _telling_of_modules(plain: Callable, listeners: list[Calls]) -> Callable:
+    def init(module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
+        plain(module, *args, **kwargs)
+        for calls in tuple(listeners):
+            calls.made(module)
+
+    return init
+
+
+_MODULES_MADE = replaced(torch.nn.Module, "__init__", _telling_of_modules)
 
 
 class _InThread(threading.local):
@@ -144,7 +147,42 @@ class _InThread(threading.local):
         self.kinds: set[type] = set()
 
 
-def _below(kind: type[Any]) -> Iterator[type[Any]]:
-    for child in kind.__subclasses__():
-        yield child
-        yield from _below(child)
+class Loops:
+    """Sees where a loop of the user's goes back, from the frames of operations alone: the last resort of a program that
+    calls no module and computes no gradient.
+
+    Attributes:
+        begins_at: the line where a round begins; None until one loop has gone round often enough.
+    """
+
+    def __init__(self) -> None:
+        self.begins_at: Site | None = None
+        self._last: list[tuple[int, int]] = []
+        self._rounds: Counter[CodeType] = Counter()
+        self._same = 0
+        self._loop: CodeType | None = None
+
+    def goes_back(self, frame: FrameType | None) -> bool:
+        """Whether a round begins with the operation that a frame runs: the loop that was chosen has gone back."""
+        frames: list[FrameType] = []
+        while frame is not None:
+            if is_user_file(frame.f_code.co_filename):
+                frames.insert(0, frame)
+            frame = frame.f_back
+        before, self._last = self._last, [(id(one), one.f_lasti) for one in frames]
+        for (key, at), one in zip(before, frames, strict=False):
+            if key != id(one):
+                return False
+            if one.f_lasti != at:
+                return one.f_lasti < at and self._has_gone_back(one)
+        # Twice at the same place: a loop of one operation, or an operation that takes memory twice.
+        self._same += before == self._last != []
+        return self._same > 4 * _LEAST_ROUNDS and bool(frames) and self._has_gone_back(frames[-1])
+
+    def _has_gone_back(self, frame: FrameType) -> bool:
+        code = frame.f_code
+        self._rounds[code] += 1
+        if self._loop is None and self._rounds[code] >= _LEAST_ROUNDS:
+            self._loop = code
+            self.begins_at = Site(code.co_filename, frame.f_lineno or 0, code.co_qualname)
+        return code is self._loop

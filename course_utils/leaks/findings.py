@@ -1,17 +1,19 @@
 """What a watch found, as plain data (``GrowthReport``, ``Finding``)."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from course_utils.base.user_code import NOWHERE, Site
+from course_utils.base.document import Block, Shown
+from course_utils.base.user_code import Site
 from course_utils.draw.lines import plot_lines
 from course_utils.draw.page import Drawing
 from course_utils.holders.holder import Holder
+from course_utils.leaks.kept import Stretch
 from course_utils.leaks.nodes import NODE_BYTES
 from course_utils.leaks.process import ProcessGrowth
-from course_utils.leaks.verdict import Rate
-from course_utils.leaks.words import report_html, report_text
+from course_utils.leaks.words import report_card
 
 
 @dataclass(frozen=True)
@@ -20,18 +22,6 @@ class Made:
 
     site: Site
     nbytes: int
-
-
-@dataclass(frozen=True)
-class Grown:
-    """The calls over which something grew."""
-
-    first: int
-    last: int
-    peak: int  # bytes in all, at most
-    goes_on: bool  # it has not been given back
-    times: int = 0  # how often it was given back
-    given_back_at: Site = NOWHERE  # the user's line that was running when it was
 
 
 @dataclass(frozen=True)
@@ -51,8 +41,22 @@ class Grew:
 
 
 @dataclass(frozen=True)
+class Rate:
+    """Bytes a call: the mean over calls of one kind."""
+
+    nbytes: int
+    calls: int  # it was taken from so many
+    is_same: bool  # in each of them
+
+    @classmethod
+    def of(cls, values: Collection[int]) -> "Rate":
+        """Of the bytes of each call."""
+        return cls(round(sum(values) / max(1, len(values))), len(values), len(set(values)) == 1)
+
+
+@dataclass(frozen=True)
 class Finding:
-    """Something that keeps more with every call."""
+    """Something that keeps more with every call; or kept it, and is no leak: then ``why`` says so in words."""
 
     holder: Holder  # who keeps it
     line: Site | None  # the line that puts it there; None where the source does not show it
@@ -67,31 +71,25 @@ class Finding:
     with_graph: tuple[str, ...] = ()  # of these, where what has a graph lies
     error: bool = False  # exceptions keep them, by their tracebacks
     history: bool = False  # they have a history, even if backward has freed what that had saved
-    series: tuple[tuple[int, int], ...] = ()  # bytes kept when each call began: (call, bytes)
     every: int = 1  # one call in so many leaves something behind
     nodes: int = 0  # nodes of graphs that stay with it, of each such call
     needed_later: bool = False  # a backward pass that came some calls later needed it
     goes_back: bool = False  # the graph leads on to those of earlier calls
     takes_in: bool = False  # it is one tensor that takes in more
     also: tuple[tuple[str, Site], ...] = ()  # names and lines of what only leads there, and is mended with it
-    grown: Grown | None = None  # the calls over which it grew
+    grown: Stretch | None = None  # the calls over which it grew
+    why: str = ""
+    at_end: int = 0  # bytes kept at the end
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether what stays has a graph behind it, or what backward has left of one."""
+        return self.graph_bytes > 0 or self.history
 
     @property
     def host_bytes(self) -> int:
         """Bytes a call with those of nodes that hold nothing, each at ``NODE_BYTES``."""
         return self.rate.nbytes + (0 if self.graph_bytes else NODE_BYTES * self.nodes // self.every)
-
-
-@dataclass(frozen=True)
-class Quiet:
-    """Something that was kept and is no leak."""
-
-    holder: Holder  # ``NOBODY`` where nobody was looked for
-    site: Site  # the line that made it
-    why: str  # in words
-    nbytes: int  # kept at the end
-    grown: Grown | None = None  # the calls over which it grew, where it was given back
-    line: Site | None = None  # the line that kept it then
 
 
 @dataclass(frozen=True)
@@ -105,11 +103,11 @@ class Part:
     verdict: str
     rate: Rate | None
     findings: tuple[Finding, ...] = ()
-    quiet: tuple[Quiet, ...] = ()  # what stays and does not grow
+    quiet: tuple[Finding, ...] = ()  # what stays and does not grow
 
 
 @dataclass(frozen=True, repr=False)
-class GrowthReport:
+class GrowthReport(Shown):
     """What a watch found; see ``watch_growth``.
 
     Attributes:
@@ -169,7 +167,7 @@ class GrowthReport:
         return max(0, self.limit_bytes - self.alive_bytes) // max(1, part.rate.nbytes)
 
     def plot(self) -> Drawing:
-        """Draws the bytes kept over the calls: in all, and for each of up to five holders of what grows.
+        """Draws the bytes kept as each call begins: in all, and for each of up to five holders what it was left since.
 
         Returns:
             The drawing, with the figure in words; see ``plot_lines``.
@@ -179,16 +177,11 @@ class GrowthReport:
         """
         lines = {"all tensors": list(self.totals)}
         for found in self.findings[:5]:
-            known, values = dict(found.series), [0]
-            for call in range(1, self.calls + 1):
-                values.append(known.get(call, values[-1]))
-            lines[found.holder.name or "not found"] = values[1:]
+            values = found.grown.values if found.grown is not None else {}
+            before = (values.get(call, 0) for call in range(self.calls))
+            lines[found.holder.name or "not found"] = list(itertools.accumulate(before))
         return plot_lines(lines, x="call", y="bytes alive", title=f"Memory from call to call: {self.verdict}")
 
-    def __str__(self) -> str:
-        return report_text(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return report_html(self)
+    def card(self) -> Block:
+        """Both forms, as text and in a notebook."""
+        return report_card(self)

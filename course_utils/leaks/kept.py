@@ -5,10 +5,12 @@ that grew (``Stretch``).
 import math
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Optional
 
 from course_utils.base.user_code import NOWHERE, Site
+from course_utils.holders.holder import Link
 from course_utils.record.storages import Storage
 
 _MOST_STRETCHES = 32
@@ -28,7 +30,7 @@ class Birth(Storage):
     came: dict[int, int] | None  # its bytes by the call that they came from, where that is not its own alone
     ancestor: Optional["Birth"]  # the storage that it was made of
     heir: Optional["Birth"]  # the storage that was made of it
-    kept: bool  # it has outlived its calls
+    kept: Optional["Kept"]  # where it counts, once it has outlived its calls
     joined: bool  # into another tensor, as at the end of an evaluation
 
     @property
@@ -49,30 +51,46 @@ class Birth(Storage):
             before.heir, self.ancestor = self, before
 
     def inherit(self, before: "Birth") -> None:
-        """Takes over the bytes of one that dies; where it is smaller, those that came last."""
-        self.came = before.by_call
-        more = self.nbytes - before.nbytes
-        if more > 0:
-            self.came[self.call] = self.came.get(self.call, 0) + more
-        for call in sorted(self.came) if more < 0 else ():
-            gone = min(-more, self.came[call])
-            more += gone
-            self.came[call] -= gone
-            if not self.came[call]:
-                del self.came[call]
+        """Takes over the bytes of one that dies, where it is not smaller: then it is something new."""
+        more, came = self.nbytes - before.nbytes, before.by_call
+        if more >= 0:
+            self.came = came | {self.call: came.get(self.call, 0) + more} if more else came
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Calls over which what one line leaves behind grew, up to the most of it."""
+    """Calls over which something grew, up to the most of it."""
 
-    values: dict[int, int]  # bytes that each call left behind, by call
+    values: Mapping[int, int]  # bytes that each call left behind, by call
     peak: int  # bytes in all, at most
     goes_on: bool = True  # it has not been given back
     until: int = 0  # the call before which it was given back; 0 where no call has begun since
     by_backward: bool = False  # a backward pass gave it back
     gathered: bool = False  # it was joined into one tensor
     given_back_at: Site = NOWHERE  # the user's line that was running when it was given back
+    times: int = 0  # how often it was given back
+
+    @property
+    def first(self) -> int:
+        """The first of the calls."""
+        return max(1, min(self.values))
+
+    @property
+    def last(self) -> int:
+        """The last of them."""
+        return max(self.values)
+
+
+@dataclass(frozen=True)
+class Way(Link):
+    """How a holder keeps a storage, and what there is of graphs on the way."""
+
+    goes_back: bool = False  # what the holder has in its hands leads on to nodes that earlier calls recorded
+    used: bool = False  # a backward pass has gone through it
+
+
+Ways = Sequence[tuple[int, Way]]
+"""How storages are kept, with the bytes of each."""
 
 
 class Kept:
@@ -83,10 +101,11 @@ class Kept:
         self.births: dict[int, Birth] = {}  # by the ``id`` of each, the oldest first
         self.alive: Counter[int] = Counter()  # bytes by the call that they came from
         self.total = 0
-        self.history: list[tuple[int, int]] = []  # (call, total) where it changed; thinned out when it grows long
+        self.history: list[tuple[int, int]] = []  # (call, total) where it changed
         self.ended: list[Stretch] = []  # those that were given back, the latest ones
         self.takes_in = False  # one storage takes in more with every call
-        self.looked_at: dict[int, int] = {}  # bytes by call, when holders were last found
+        self.ways: Ways = ()  # how samples of it are kept, with the bytes of each
+        self.looked_at: dict[int, int] = {}  # bytes by call, when these were found
         self.next_search = 6  # so many calls with living storages, and it is time to look for the holder
         self._peak_calls = self._peak = 0
         self._gone: Counter[int] = Counter()  # since the peak: bytes by call
@@ -94,7 +113,7 @@ class Kept:
 
     def add(self, birth: Birth) -> None:
         """Counts a storage that has become old."""
-        birth.kept = True
+        birth.kept = self
         self.births[id(birth)] = birth
         self.alive.update(birth.by_call)
         self.total += birth.nbytes
@@ -102,7 +121,7 @@ class Kept:
 
     def remove(self, birth: Birth) -> None:
         """Counts it no longer."""
-        birth.kept = False
+        birth.kept = None
         del self.births[id(birth)]
         self.total -= birth.nbytes
         for call, nbytes in birth.by_call.items():
@@ -111,8 +130,7 @@ class Kept:
                 del self.alive[call]
 
     def give_back(self, birth: Birth, in_backward: bool, running: Site) -> None:
-        """Counts the death of one, while a line of the user's was running."""
-        self.remove(birth)
+        """Notes that one counts no longer since it died, while a line of the user's was running."""
         self._last = running, in_backward, birth.joined
         self._gone.update(birth.by_call)
 
@@ -128,8 +146,6 @@ class Kept:
             self._gone.clear()
         if not self.history or self.history[-1][1] != self.total:
             self.history.append((call, self.total))
-            if len(self.history) > 1024:
-                del self.history[1:-256:2]
 
     def stretch(self) -> Stretch:
         """What has grown since most was given back last, or up to now; it ends where most of its calls are gone."""

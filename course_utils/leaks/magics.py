@@ -4,7 +4,6 @@
 
 from typing import Any
 
-from course_utils.leaks.findings import GrowthReport
 from course_utils.leaks.watch import watch_growth
 from course_utils.memory import magics
 from course_utils.why.magics import add_why, run_as_it_stands
@@ -38,11 +37,9 @@ def show_growth(ipython: Any, cell: str) -> None:
     """Runs a cell under ``watch_growth`` and shows the report, also where the cell raises."""
     from IPython.display import display
 
-    report: GrowthReport | None = None
     growth = watch_growth()
     try:
         with growth:
             run_as_it_stands(ipython, cell, "%%memory --growth").raise_error()
     finally:
-        report = growth.report()
-        display(report)
+        display(growth.report())

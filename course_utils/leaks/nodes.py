@@ -1,5 +1,5 @@
-"""Graphs that lead from call to call: how many nodes of each call a variable still leads to (``Nodes``), and which
-variable carries them over (``Nodes.carrier``).
+"""Graphs that lead from call to call (``Nodes``): how many nodes of each call a variable still leads to, and which
+variable carries them over.
 
 After ``backward()`` the nodes of a graph hold no tensors any more, but they are there as long as something leads to
 them: ``total += loss``. A recurrent state, and all that is computed from it, lead to every call before:
@@ -12,19 +12,20 @@ import statistics
 import sys
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from course_utils.base.user_code import NOWHERE, Site, user_site
 from course_utils.graph.recorded import Slot, is_node, saved_slots
+from course_utils.holders.find import search_from_users_variables
 from course_utils.holders.holder import Holder, Link
 from course_utils.holders.search import Path, Search
 from course_utils.holders.ways import link_of
-from course_utils.leaks.births import Births
-from course_utils.leaks.numbers import Thread
+from course_utils.leaks.births import Births, Thread
+from course_utils.leaks.kept import Stretch, Way
 
 NODE_BYTES = 700
 """What a node takes of host memory, with the tensor that it made, without what it saved: 640 to 980 bytes were measured
@@ -41,90 +42,101 @@ Name = tuple[int, str, int]
 Key = tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Way(Link):
-    """How a holder keeps a storage, and what there is of graphs on the way."""
-
-    goes_back: bool = False  # what the holder has in its hands leads on to nodes that earlier calls recorded
-    used: bool = False  # a backward pass has gone through it
-
-
 class _Mark:
     """Dies with the node that it is tied to."""
 
 
-@dataclass
 class Chain:
     """A variable whose graph leads back to many calls."""
 
-    link: Link
-    thread: Thread  # where the nodes were recorded
-    roots: list[Name] = field(default_factory=list)  # the nodes that it has led to directly, at each count
-    counts: dict[int, int] = field(default_factory=dict)  # nodes of each call, by call
-    leads_to: frozenset[Key] = frozenset()  # keys of the holders whose graphs are part of it
-    until: int = 0  # the call during which it was given back; 0 while it is not
-    given_back_at: Site = NOWHERE  # the line of the user's that was running when it was
-    times: int = 0  # how often that happened
-    mark: Any = field(default=None, repr=False)
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.root: Name | None = None  # the node that it led to directly, at the last count
+        self.stretch = Stretch({}, 0)
+        self.leads_to: frozenset[Key] = frozenset()  # keys of the holders whose graphs are part of it
+        self._mark: Any = None
 
     @property
     def rate(self) -> int:
         """Nodes a call."""
-        return round(statistics.median(self.counts.values()))
+        return round(statistics.median(self.stretch.values.values()) / NODE_BYTES)
 
-    def goes_on(self, held: "_Held", leads_to: frozenset[Key], births: Births) -> None:
+    def goes_on(self, graph: "_Graph", leads_to: frozenset[Key], births: Births) -> None:
         """Takes over what a count has found, and waits for the end: what is tied to a node dies with it."""
-        self.link, self.thread, self.counts = held.link, held.thread, held.counts
-        self.leads_to = leads_to if self.until else self.leads_to | leads_to
-        self.until, self.given_back_at = 0, NOWHERE
-        self.roots.append(_name(held.thread, held.root))
+        self.leads_to = self.leads_to | leads_to if self.stretch.goes_on else leads_to
+        root, self.link = next(iter(graph.nodes)), graph.link
+        self.root = _name(graph.thread, root)
+        values = {call: NODE_BYTES * graph.counts[call] for call in sorted(graph.counts)}
+        self.stretch = Stretch(values, sum(values.values()), times=self.stretch.times)
         mark, me = _Mark(), weakref.ref(self)
 
         def ended(_: object) -> None:
             chain = me()
-            if chain is not None and not chain.until:
+            if chain is not None and chain.stretch.goes_on:
                 chain.end(births, user_site(sys._getframe(1)))
 
-        held.root.metadata.setdefault(__name__, []).append(mark)
-        self.mark = weakref.ref(mark, ended)
+        root.metadata.setdefault(__name__, []).append(mark)
+        self._mark = weakref.ref(mark, ended)
 
     def end(self, births: Births, site: Site) -> None:
         """It is given back now; the calls since the last count added as much as the others."""
-        self.until, self.given_back_at, self.times = births.call, site, self.times + 1
-        calls, place_of = sorted(self.counts), births.place_of
+        calls, place_of = list(self.stretch.values), births.place_of
         every = min(after - before for before, after in itertools.pairwise(calls))
         since = range(calls[-1] + every, births.call + 1, every)
         more = [call for call in since if place_of[call] == place_of[calls[-1]]]
-        self.counts |= dict.fromkeys(more, self.rate)
+        values = {**self.stretch.values, **dict.fromkeys(more, NODE_BYTES * self.rate)}
+        self.stretch = Stretch(
+            values, sum(values.values()), False, births.call, given_back_at=site, times=self.stretch.times + 1
+        )
 
 
-@dataclass
-class _Held:
-    """A variable that holds something with a history, and the nodes behind it that a count looked at."""
+class _Graph:
+    """What is behind a variable that holds something with a history, and was not counted when it was last looked at."""
 
-    link: Link
-    thread: Thread
-    root: Any
-    nodes: Mapping[Any, None]
-    counts: dict[int, int]
+    def __init__(self, link: Link, tensor: torch.Tensor, births: Births, known: Chain | None) -> None:
+        self.link, self.thread = link, births.thread_of(tensor)
+        former = known.root if known is not None and known.stretch.goes_on else None
+        first = former[2] if former is not None and former[0] == id(self.thread) else self.thread.first_of(1)
+        self.nodes = _history(tensor.grad_fn, first)
+        self.counts = Counter(self.thread.call_of(node._sequence_nr()) for node in self.nodes)  # nodes by call
+        del self.counts[0]
+        self._new = sorted(self.counts)
+        if known is not None and any(_name(self.thread, node) == former for node in self.nodes):
+            self.counts[self.thread.call_of(first)] -= 1
+            self.counts.update({call: nbytes // NODE_BYTES for call, nbytes in known.stretch.values.items()})
+        waited = [delay for at in self.counts if (delay := births.trained[at])]
+        # Of a graph over many calls, that one pass has gone through at last, nothing is left but the end.
+        self.backward_came_at_once = bool(waited) and statistics.median(waited) <= 2
+
+    def names(self) -> set[Name]:
+        """What tells the nodes from all others."""
+        return {_name(self.thread, node) for node in self.nodes}
+
+    def is_freed(self) -> bool:
+        """Whether backward has gone through the nodes of an earlier call: they hold nothing but single numbers."""
+        earlier, freed = self._new[len(self._new) // 2], 0
+        for node in self.nodes:
+            for slot in saved_slots(node) if self.thread.call_of(node._sequence_nr()) == earlier else ():
+                freed += slot.freed
+                if isinstance(slot.value, torch.Tensor) and slot.value.numel() > 1 and slot.value.grad_fn is not None:
+                    return False
+        return freed > 0
 
 
 class Nodes:
-    """Counts the nodes behind the user's variables at a few calls, ever further apart: each time those that are new.
-    Nothing is kept alive.
-    """
+    """Counts the nodes behind the user's variables at a few calls, ever further apart. Nothing is kept alive."""
 
     def __init__(self, births: Births) -> None:
         self._births = births
         self.next_count = _FIRST  # the call at which it is time to count again
         self.chains: dict[Key, Chain] = {}  # what led furthest back, by the holder's key
-        self._carried: dict[Name, Holder] = {}
+        self._carried: dict[Name, Holder] = {}  # who held the nodes when a call began
 
-    def is_due(self, call: int) -> bool:
-        """Whether it is time to count before a call: any living tensor leads to nodes of calls before its own."""
-        if call < self.next_count:
+    def is_due(self) -> bool:
+        """Whether it is time to count: any living tensor leads to nodes of calls before its own."""
+        if self._births.call < self.next_count:
             return False
-        self.next_count = call + _GAP
+        self.next_count = self._births.call + _GAP
         return bool(self.chains) or any(map(self._goes_back, self._births.recorder.living_tensors()))
 
     def _goes_back(self, tensor: torch.Tensor) -> bool:
@@ -134,99 +146,54 @@ class Nodes:
         first = thread.first_of(thread.call_of(tensor.grad_fn._sequence_nr()))
         return _leads_before(thread, _history(tensor.grad_fn, first), first)
 
-    def count(self, call: int, looking: Search) -> None:
-        """Counts, before a call, the nodes behind every variable that a search has found to hold something with a
-        history.
-        """
+    def count(self) -> None:
+        """Counts, as a call begins, the nodes behind every variable that holds something with a history."""
+        # For no storage: up to every such variable.
+        looking, call = search_from_users_variables(Search((-1,), graphs=False)), self._births.call
         # The next loop may do the same, and be over before long.
-        soon = any(chain.until for chain in self.chains.values())
+        soon = any(not chain.stretch.goes_on for chain in self.chains.values())
         self.next_count = call + (LEAST_CALLS + 2 if soon else max(_GAP, call // 3))
-        found: dict[Key, _Held] = {}
-        for path in looking.with_history():
-            link = link_of(path)
-            if link.holder.kind == "variable" and link.holder.key not in found:
-                found[link.holder.key] = self._held(link, path.things[-1], call)
-        for key, held in found.items():
-            if len(held.counts) < LEAST_CALLS or not self._at_once(held) or not _is_freed(held, call):
+        self.note(looking)
+        found: dict[Key, _Graph] = {}
+        for link, tensor in _variables(looking):
+            if link.holder.key not in found:
+                found[link.holder.key] = _Graph(link, tensor, self._births, self.chains.get(link.holder.key))
+        for key, graph in found.items():
+            if len(graph.counts) < LEAST_CALLS or not graph.backward_came_at_once or not graph.is_freed():
                 continue
-            names = self._names(held)
-            same = [one for other, one in self.chains.items() if other not in found and not one.until]
-            known = self.chains.get(key) or next((one for one in same if one.roots[-1] in names), None)  # or renamed
-            chain = known or self.chains.setdefault(key, Chain(held.link, held.thread))
-            if chain.counts and not chain.until and chain.roots[-1] not in names:
+            names = graph.names()
+            carried = {self._carried[name].key for name in names & self._carried.keys()} - {key}
+            gone = [one for other, one in self.chains.items() if other in carried - found.keys()]
+            renamed = [one for one in gone if one.stretch.goes_on]
+            chain = renamed[0] if renamed and key not in self.chains else self.chains.setdefault(key, Chain(graph.link))
+            if chain.root is not None and chain.stretch.goes_on and chain.root not in names:
                 chain.end(self._births, NOWHERE)
-            if len(chain.counts) <= len(held.counts):
-                leads_to = frozenset(other for other in found if self._leads_to(key, other, found))
-                chain.goes_on(held, leads_to, self._births)
-
-    def _held(self, link: Link, tensor: torch.Tensor, call: int) -> _Held:
-        thread, known = self._births.thread_of(tensor), self.chains.get(link.holder.key)
-        former = known.roots[-1] if known is not None and not known.until and known.thread is thread else None
-        # What lies behind the former root was counted then.
-        first = former[2] if former is not None else thread.first_of(1)
-        nodes = _history(tensor.grad_fn, first)
-        counts = Counter(thread.call_of(node._sequence_nr()) for node in nodes)
-        if known is not None and former is not None and any(_name(thread, node) == former for node in nodes):
-            counts[thread.call_of(first)] -= 1
-            counts += Counter(known.counts)
-        counted = {at: counts[at] for at in sorted(counts) if 0 < at < call}
-        return _Held(link, thread, tensor.grad_fn, nodes, counted)
-
-    def _at_once(self, held: _Held) -> bool:
-        """Whether backward came at once. Of a graph over many calls, that one pass has gone through at last, nothing is
-        left but the end.
-        """
-        waited = [delay for at in held.counts if (delay := self._births.trained[at])]
-        return bool(waited) and statistics.median(waited) <= 2
-
-    def _names(self, held: _Held) -> set[Name]:
-        return {_name(held.thread, node) for node in held.nodes}
-
-    def _leads_to(self, key: Key, other: Key, found: Mapping[Key, _Held]) -> bool:
-        """Whether the graph of one variable leads to that of another: to what it holds, or held at an earlier count, or
-        to most of what is behind that. Of two names for one tensor, the first counts.
-        """
-        mine, others, known = found[key], found[other], self.chains.get(other)
-        if key == other:
-            return False
-        if others.root in mine.nodes:
-            order = list(found)
-            return others.root is not mine.root or order.index(other) < order.index(key)
-        if known is not None and not self._names(mine).isdisjoint(known.roots):
-            return True
-        shares = 2 * len(mine.nodes.keys() & others.nodes.keys()) > len(mine.nodes) < len(others.nodes)
-        return shares and mine.root not in others.nodes
+            if len(chain.stretch.values) <= len(graph.counts):
+                chain.goes_on(graph, frozenset(carried), self._births)
 
     def note(self, looking: Search) -> None:
         """Notes the variables that hold something with a history now, as a call begins."""
-        for path in looking.with_history():
-            tensor = path.things[-1]
-            holder = link_of(path).holder
-            if holder.kind == "variable" and isinstance(tensor, torch.Tensor):
-                self._carried.setdefault(_name(self._births.thread_of(tensor), tensor.grad_fn), holder)
+        for link, tensor in _variables(looking):
+            self._carried.setdefault(_name(self._births.thread_of(tensor), tensor.grad_fn), link.holder)
         for old in list(self._carried)[:-_MOST_NAMES]:
             del self._carried[old]
 
-    def correct(self, ways: Mapping[int, tuple[Path, Link]], calls: Mapping[int, int]) -> dict[int, Holder]:
-        """For ways that begin at a variable which only leads to what another one carries over, that other one: by the
-        storages that the ways lead to, as are the calls that made these.
+    def ways(self, paths: Mapping[int, Path], calls: Mapping[int, int]) -> dict[int, Way]:
+        """What ways to storages say about who keeps them, by the storage's ``id``, as are the calls that made these. A
+        variable that only leads to what another one carries over from call to call is not told of: that other one is.
         """
+        ways = {key: self._way(path, calls[key]) for key, path in paths.items()}
         instead: dict[Key, Holder] = {}
-        for key, (path, link) in ways.items():
-            if link.holder.kind == "variable" and (carrier := self.carrier(path, calls[key])) is not None:
-                instead[link.holder.key] = carrier
-        return {key: instead[link.holder.key] for key, (_, link) in ways.items() if link.holder.key in instead}
+        for key, way in ways.items():
+            thread = self._births.thread_of_call(calls[key])
+            names = [_name(thread, thing) for thing in paths[key].things if is_node(thing)]
+            carriers = [self._carried[name] for name in names if name in self._carried]
+            if way.holder.kind == "variable" and carriers:
+                instead[way.holder.key] = carriers[0]
+        return {key: replace(way, holder=instead.get(way.holder.key, way.holder)) for key, way in ways.items()}
 
-    def carrier(self, path: Path, call: int) -> Holder | None:
-        """The variable that carries over what a way leads through, to what a call made; None where none is known."""
-        thread = self._births.thread_of_call(call)
-        for thing in path.things:
-            if is_node(thing) and (holder := self._carried.get(_name(thread, thing))) is not None:
-                return holder
-        return None
-
-    def way(self, path: Path, call: int) -> Way:
-        """What a way says about who keeps what a call made, with what there is of graphs on it."""
+    def _way(self, path: Path, call: int) -> Way:
+        """What a way says, with what there is of graphs on it."""
         link = link_of(path)
         held = next((thing for thing in path.things if isinstance(thing, torch.Tensor) and thing.grad_fn), None)
         if held is None or call < 1 or not (link.history or link.graph):
@@ -240,22 +207,16 @@ class Nodes:
         return Way(**(vars(link) | {"nodes": own}), goes_back=_leads_before(thread, nodes, first), used=used)
 
 
+def _variables(looking: Search) -> Iterator[tuple[Link, torch.Tensor]]:
+    """The variables that hold a tensor with a history."""
+    for path in looking.with_history():
+        link = link_of(path)
+        if link.holder.kind == "variable":
+            yield link, path.things[-1]
+
+
 def _name(thread: Thread, node: Any) -> Name:
     return id(thread), type(node).__name__, node._sequence_nr()
-
-
-def _is_freed(held: _Held, call: int) -> bool:
-    """Whether backward has gone through the nodes of an earlier call: they hold nothing but single numbers."""
-    calls = sorted({at for node in held.nodes if 0 < (at := held.thread.call_of(node._sequence_nr())) < call})
-    if not calls:
-        return True  # nothing is new
-    earlier, freed = calls[len(calls) // 2], 0
-    for node in held.nodes:
-        for slot in saved_slots(node) if held.thread.call_of(node._sequence_nr()) == earlier else ():
-            freed += slot.freed
-            if isinstance(slot.value, torch.Tensor) and slot.value.numel() > 1 and slot.value.grad_fn is not None:
-                return False
-    return freed > 0
 
 
 def _saved(node: Any) -> list[Slot]:

@@ -1,32 +1,32 @@
-"""What the process itself holds while calls go by, tensors or not, and which processes it started (``Process``)."""
+"""What the process itself holds while calls go by, tensors or not (``Process``), and that it starts others."""
 
 import itertools
 import os
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 from course_utils.record.process import replaced
 
 _LEAST_BYTES = 8 * 2**20
 """Less is noise: allocators keep what they may need again."""
 
-_OFTEN = 64
-_PYTHONS_OWN = (b"/torch/_inductor/compile_worker/", b"multiprocessing.resource_tracker")
 
-
-def _telling(plain: Callable, listeners: list["Process"]) -> Callable:
+def _telling(plain: Callable, listeners: list) -> Callable:
     def start(process: BaseProcess) -> None:
         plain(process)
         for one in tuple(listeners):
-            one.commands[process.pid or 0] = b"multiprocessing"
+            one.started += 1
 
     return start
 
 
-STARTS = replaced(BaseProcess, "start", _telling)
-"""A process may begin and end between two calls: training that is shared out, a data loader's workers."""
+STARTS: Any = replaced(BaseProcess, "start", _telling)
+"""Counts for each listener, in ``started``, the processes that ``multiprocessing`` begins: training that is shared out,
+a data loader's workers.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,51 +34,34 @@ class ProcessGrowth:
     """Memory of the process that went on growing, in bytes."""
 
     nbytes: int  # by how much, from an early call to the last
-    tensors: int  # how much of it tensors explain
+    tensors: int  # how much of it tensors and nodes explain
     calls: int  # over so many calls
 
 
 class Process:
-    """Resident memory as calls begin: at one in four, then at fewer and fewer. Known on Linux alone."""
+    """Resident memory as calls begin. Known on Linux alone."""
 
     def __init__(self) -> None:
-        self._before = set(_children())
-        self.commands: dict[int, bytes] = {}  # of the processes that were started meanwhile, as each last called itself
-        self.begin_anew()
+        self._noted: list[tuple[int, int]] = []
 
-    def begin_anew(self) -> None:
-        """Forgets what was noted, not which processes were there before."""
-        self._noted: list[tuple[int, int, int]] = []
-        self._step = 4
+    def note(self, call: int) -> None:
+        """Notes what the process holds as a call begins, at one in four."""
+        if call % 4 == 0:
+            self._noted.append((call, resident()))
 
-    def note(self, call: int, known_bytes: int) -> None:
-        """Notes what the process holds as a call begins, and what of it are known tensors, where it is time to."""
-        if call % self._step:
-            return
-        # A command line is empty while a process begins, for 0.1 s on a busy machine, and once it has ended.
-        lines = {pid: _read(f"/proc/{pid}/cmdline") for pid in {*_children()} - self._before}
-        self.commands |= {pid: command for pid, command in lines.items() if command}
-        self._noted.append((call, resident(), known_bytes))
-        if len(self._noted) > 2 * _OFTEN:
-            del self._noted[1::2]
-            self._step *= 2
-
-    def growth(self) -> ProcessGrowth | None:
-        """How the process grew, where it grew to the end and tensors do not explain it; else None."""
+    def growth(self, totals: Sequence[int], nodes: int) -> ProcessGrowth | None:
+        """How the process grew, where it grew to the end, and neither tensors nor nodes explain it; else None. Of the
+        first there are so many bytes at each call, of the second so many bytes more a call.
+        """
         points = self._noted[len(self._noted) // 4 :]
         if len(points) < 8:
             return None
-        levels = [point[1] for point in points]
+        levels, known = [nbytes for _, nbytes in points], [totals[call] for call, _ in points]
         # What tensors held for a time and gave back, the allocator may keep.
-        nbytes, tensors = levels[-1] - levels[0], max(point[2] for point in points) - points[0][2]
-        grows = nbytes >= _LEAST_BYTES and nbytes > 2 * tensors and rises(levels)
-        return ProcessGrowth(nbytes, tensors, points[-1][0] - points[0][0]) if grows else None
-
-    def unwatched(self) -> Iterator[str]:
-        """Which processes were started and not watched, in words; not those that Python and its compiler start."""
-        if many := sum(not any(own in command for own in _PYTHONS_OWN) for command in self.commands.values()):
-            what = "1 process that the script started" if many == 1 else f"{many} processes that the script started"
-            yield f"{what}, such as a data loader's workers."
+        nbytes, calls = levels[-1] - levels[0], points[-1][0] - points[0][0]
+        explained = max(known) - known[0] + nodes * calls
+        grows = nbytes >= _LEAST_BYTES and nbytes > 2 * explained and rises(levels)
+        return ProcessGrowth(nbytes, explained, calls) if grows else None
 
 
 def rises(levels: Sequence[int]) -> bool:
@@ -91,17 +74,8 @@ def rises(levels: Sequence[int]) -> bool:
 
 def resident() -> int:
     """Bytes of this process that are in memory; 0 where the system does not tell."""
-    words = _read("/proc/self/statm").split()
-    return int(words[1]) * os.sysconf("SC_PAGE_SIZE") if words else 0
-
-
-def _children() -> list[int]:
-    return [int(word) for word in _read(f"/proc/self/task/{os.getpid()}/children").split()]
-
-
-def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
-        return b""
+        return 0

@@ -1,25 +1,46 @@
-"""Makes a report of what was counted (``Reporter``)."""
+"""Makes a report of what was counted (``Reporter``): what lines leave behind is judged, and told holder by holder."""
 
-import statistics
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from course_utils.base.user_code import Site
-from course_utils.holders.holder import NOBODY
+from course_utils.holders.holder import CACHE_OF, NOBODY, Holder
 from course_utils.leaks.births import YOUNG, Births
-from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part, Quiet
-from course_utils.leaks.found import Line, Ways, chains_of, findings_of, grown_of, known_by, told_once
-from course_utils.leaks.kept import Kept, Stretch
-from course_utils.leaks.lines import Ran
-from course_utils.leaks.nodes import Nodes
-from course_utils.leaks.process import Process, ProcessGrowth, rises
-from course_utils.leaks.verdict import LEAST_CALLS, Growth, Places, Rate, judge
+from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part, Rate
+from course_utils.leaks.kept import Kept, Stretch, Way, Ways
+from course_utils.leaks.nodes import NODE_BYTES, Nodes
+from course_utils.leaks.process import Process, rises
+from course_utils.leaks.verdict import LEAST_CALLS, LOG, Growth, delay, judge
+from course_utils.source.keeping import as_written, keeping_line
 
-_LOG_BYTES = 16
-_LOG = "a log of single numbers"
+
+@dataclass
+class Line:
+    """What one line leaves behind in calls from one place, as far as one holder keeps it."""
+
+    kept: Kept
+    growth: Growth
+    ways: Ways  # samples of it
+    share: float  # of its bytes
+
+    @property
+    def holder(self) -> Holder:
+        """Who keeps it."""
+        return self.ways[0][1].holder
+
+    @property
+    def joins(self) -> bool:
+        """Whether, in one container with what grows, it is a part of that."""
+        return self.growth.why in ("", LOG) or self.growth.is_over
+
+    @property
+    def rate(self) -> float:
+        """Bytes a call."""
+        return self.share * sum(self.growth.values.values()) / max(1, len(self.growth.values))
 
 
 @dataclass
@@ -27,110 +48,153 @@ class Reporter:
     """Judges everything that was counted."""
 
     births: Births
-    ways: Mapping[int, Ways]  # how samples of what each line left behind are kept, by the ``id`` of its ``Kept``
     nodes: Nodes
     process: Process
-    ran: Ran
+    ran: set[tuple[str, int]]  # files and numbers of lines that did
     warm_up: int  # so many calls from each place are not judged
     limit_bytes: int | None  # the memory that can fill up
+    _told: dict[int, Kept] = field(default_factory=dict)  # what is told of, by ``id``
 
-    def report(self, modules: Mapping[str, int]) -> GrowthReport:
-        """The report; ``modules`` says how often each class of module was called."""
-        self._places = Places(self.births, self.warm_up)
-        self._named: set[int] = set()  # by id: what is told of
+    def report(self, modules: Mapping[str, int], started: int) -> GrowthReport:
+        """The report; ``modules`` says how often each class of module was called, ``started`` how many processes the
+        program began.
+        """
         births, limit_bytes, allocated = self.births, self.limit_bytes, None
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             allocated = torch.cuda.memory_allocated()
             if limit_bytes is None:
                 limit_bytes = torch.cuda.mem_get_info()[1]
-        parts = [self._part(name) for name in ("training", "evaluation")]
-        named = {known_by(found.holder) for part in parts for found in part.findings}
+        of_place: dict[int, list[int]] = defaultdict(list)
+        for call, place in enumerate(births.place_of[1:], 1):
+            of_place[place].append(call)
+        often = {place: sum(births.trained[call] > 0 for call in calls) for place, calls in of_place.items()}
+        trained = {place for place, calls in of_place.items() if 2 * often[place] >= len(calls)}
         parts = [
-            replace(part, quiet=tuple(one for one in part.quiet if known_by(one.holder) not in named)) for part in parts
+            self._part("training", {place: of_place[place] for place in trained}),
+            self._part("evaluation", {place: of_place[place] for place in of_place.keys() - trained}),
         ]
-        grew = self._grew()
-        if grew is not None and not grew.all_named:
-            parts = [replace(part, verdict="bounded") if part.verdict == "steady" else part for part in parts]
+        findings, grew = [found for part in parts for found in part.findings], self._grew()
+        named, missed = {known_by(found.holder) for found in findings}, grew is not None and not grew.all_named
+        for at, part in enumerate(parts):
+            quiet = tuple(one for one in part.quiet if known_by(one.holder) not in named)
+            parts[at] = replace(
+                part, quiet=quiet, verdict="bounded" if missed and part.verdict == "steady" else part.verdict
+            )
+        what = "1 process" if started == 1 else f"{started} processes"
+        unwatched = [f"{what} that the script started, such as a data loader's workers."] if started else []
         return GrowthReport(
             births.call, dict(modules), parts[0], parts[1], births.alive_bytes, allocated, limit_bytes,
-            tuple(self.process.unwatched()), totals=tuple(births.totals[1:]), grew=grew,
-            process=self._process_grew([found for part in parts for found in part.findings]),
+            tuple(unwatched), totals=tuple(births.totals[1:]), grew=grew,
+            process=self.process.growth(births.totals, sum(found.host_bytes - found.rate.nbytes for found in findings)),
         )  # fmt: skip
 
-    def _part(self, name: str) -> Part:
-        training = name == "training"
-        mine = {place for place in self._places.calls if (place in self._places.trained) == training}
-        seen = sum(self._places.seen[place] for place in mine)
-        if sum(len(self._places.calls[place]) for place in mine) < LEAST_CALLS:
+    def _part(self, name: str, of_place: Mapping[int, Sequence[int]]) -> Part:
+        births, seen = self.births, sum(map(len, of_place.values()))
+        # Those that are old enough to be judged, without the first few.
+        judged = {
+            place: [call for call in calls if call <= births.call - YOUNG][self.warm_up :]
+            for place, calls in of_place.items()
+        }
+        if sum(map(len, judged.values())) < LEAST_CALLS:
             return Part(name, seen, "too few calls", None)
-        growing, quiet = self._judged(mine)
-        found = [one for one in findings_of(growing, training, self.births, self.ran) if one.rate.nbytes or one.nodes]
-        findings = told_once(found, list(chains_of(self.nodes, self.births, self.ran, mine)))
+        kept = [one for one in births.kept.values() if one.place in judged]
+        lines = [line for one in kept for line in self._lines(one, judged[one.place])]
+        self._told |= {id(line.kept): line.kept for line in lines}
+        growing = {line.holder.key for line in lines if not line.growth.why}
+        told, others = defaultdict(list), defaultdict(list)
+        for line in lines:
+            if line.joins and line.holder.key in growing:
+                told[line.holder.key].append(line)
+            else:
+                others[line.holder.name or str(line.kept.site), line.growth.why].append(line)
+        quiet = tuple(self._finding(several, name == "training") for several in others.values())
+        found = [self._finding(several, name == "training") for several in told.values()]
+        chains = list(self._chains(set(of_place)))
+        findings = _told_once([one for one in found if one.rate.nbytes or one.nodes], chains)
         if not findings:
-            real = [one for one in quiet if one.why != _LOG]
-            return Part(name, seen, "bounded" if real else "steady", None, (), tuple(quiet))
+            return Part(name, seen, "bounded" if any(one.why != LOG for one in quiet) else "steady", None, (), quiet)
         rates = [one.rate for one in findings]
         nbytes, calls = sum(rate.nbytes for rate in rates), min(rate.calls for rate in rates)
         total = Rate(nbytes, calls, all(rate.is_same for rate in rates))
         findings.sort(key=lambda one: -one.host_bytes)
-        return Part(name, seen, "growing", total, tuple(findings), tuple(quiet))
+        return Part(name, seen, "growing", total, tuple(findings), quiet)
 
-    def _judged(self, mine: Collection[int]) -> tuple[list[Line], list[Quiet]]:
-        """What grows of the calls from some places, and what stays and does not."""
-        growing: list[Line] = []
-        small: list[tuple[Line, str]] = []
-        quiet: list[Quiet] = []
-        for kept in [kept for kept in self.births.kept.values() if kept.place in mine]:
-            ways = self.ways.get(id(kept), ())
-            line = Line(kept, self._growth(kept, ways), ways)
-            limit = next((way.holder for _, way in ways if way.holder.limit is not None), None)
-            if limit is not None and line.growth.verdict != "steady":
-                quiet.append(
-                    self._quiet(Line(kept, Growth("bounded"), ways), f"{limit.name} holds {limit.limit} at most")
-                )
+    def _lines(self, kept: Kept, calls: Sequence[int]) -> Iterator[Line]:
+        """What one line leaves behind, where that is more than nothing, holder by holder."""
+        growth = judge(kept, self.births, calls)
+        if growth is None or (growth.is_over and not kept.ways):  # too little for anybody to have looked who has it
+            return
+        by_holder: dict[tuple[str, ...], list[tuple[int, Way]]] = defaultdict(list)
+        # Of two containers the larger one grows; the other has what it needs of it now: ``last = memory[-15:]``.
+        most = max((way.holder.count for _, way in kept.ways), default=0)
+        known = [(nbytes, way) for nbytes, way in kept.ways if not 0 < 2 * way.holder.count < most]
+        for nbytes, way in known or [(1, Way(NOBODY, False))]:
+            by_holder[way.holder.key].append((nbytes, way))
+        total = sum(nbytes for nbytes, _ in known)
+        for ways in by_holder.values():
+            yield Line(kept, growth, ways, sum(nbytes for nbytes, _ in ways) / total if total else 1.0)
+
+    def _finding(self, lines: Sequence[Line], training: bool) -> Finding:
+        """What one holder keeps of what some lines leave behind."""
+        values, made, sites = Counter[int](), Counter[tuple[str, int]](), dict[tuple[str, int], Site]()
+        weighed: list[tuple[Way, float]] = []
+        for line in lines:
+            at = line.kept.site.file, line.kept.site.line
+            sites[at] = line.kept.site
+            made[at] += round(line.rate)
+            values.update({call: round(nbytes * line.share) for call, nbytes in line.growth.values.items()})
+            size = max(1, sum(nbytes for nbytes, _ in line.ways))
+            weighed += [(way, line.rate * nbytes / size) for nbytes, way in line.ways]
+        ways = [way for way, _ in weighed]
+        graph_bytes = round(sum(nbytes for way, nbytes in weighed if way.graph))
+        saved = _sums(weighed, lambda way: way.saved and f"{way.saved} {way.tensor}")
+        inside = _sums(weighed, lambda way: "" if way.holder.name.startswith(CACHE_OF) else way.inside)
+        with_graph = _sums(weighed, lambda way: way.inside if way.graph or way.history else "")
+        holder = max((way.holder for way in ways), key=lambda one: one.count)
+        line_of_user = keeping_line(holder, self.ran, {file for file, _ in made})
+        takes_in = any(line.kept.takes_in for line in lines) and holder.kind == "variable"
+        bound = re.match(r"([\w.]+)\s*=", line_of_user.source) if takes_in and line_of_user is not None else None
+        nodes = max(way.nodes for way in ways)
+        grown = _grown(lines, 0 if graph_bytes else NODE_BYTES * nodes)
+        return Finding(
+            holder=replace(holder, name=bound[1] if bound else as_written(holder, line_of_user)),
+            line=line_of_user,
+            made=tuple(Made(sites[at], nbytes) for at, nbytes in made.most_common()),
+            rate=Rate.of(values.values()),
+            graph_bytes=graph_bytes,
+            saved=tuple(saved.most_common()),
+            training=training,
+            scalar=all(way.scalar for way in ways),
+            direct=all(way.direct for way in ways),
+            inside=_together(inside),
+            with_graph=_together(with_graph),
+            error=any(way.error for way in ways),
+            history=any(way.history for way in ways),
+            goes_back=any(way.goes_back for way in ways),
+            every=round(len(values) / max(1, sum(nbytes > 0 for nbytes in values.values()))) or 1,
+            nodes=nodes,
+            needed_later=any(way.used for way in ways) and grown is not None and delay(grown, self.births) > 0,
+            takes_in=takes_in,
+            grown=grown,
+            why=lines[0].growth.why,
+            at_end=round(sum(line.share * line.kept.total for line in lines)),
+        )
+
+    def _chains(self, places: set[int]) -> Iterator[Finding]:
+        """The variables whose graph leads to many calls, without those that lead to another such variable."""
+        chains = self.nodes.chains
+        for key, chain in chains.items():
+            place_of = Counter(self.births.place_of[call] for call in chain.stretch.values)
+            mine = place_of.most_common(1)[0][0] in places
+            if not mine or any(key not in chains[other].leads_to for other in chain.leads_to & chains.keys()):
                 continue
-            why = line.growth.why if line.growth.verdict == "bounded" else _LOG if _is_log(ways) else ""
-            gone = line.growth.stretch is not None and not line.growth.stretch.goes_on
-            if line.growth.verdict == "steady" or (
-                gone and not ways
-            ):  # too little for anybody to have looked who has it
-                continue
-            if not why:
-                growing.append(line)
-            elif why == _LOG or gone:
-                small.append((line, why))
-            else:
-                quiet.append(self._quiet(line, why))
-        grown = {way.holder.key for line in growing for _, way in line.ways}
-        for line, why in small:  # in one container with what grows it is a part of that
-            if line.ways[0][1].holder.key in grown:
-                growing.append(line)
-            else:
-                quiet.append(self._quiet(line, why))
-        self._named |= {id(line.kept) for line in growing}
-        return growing, quiet
-
-    def _quiet(self, line: Line, why: str) -> Quiet:
-        self._named.add(id(line.kept))
-        holder = line.ways[0][1].holder if line.ways else NOBODY
-        grown = None if line.growth.stretch is None else grown_of([(line, 1.0)])
-        keeps = self.ran.keeping_line(holder) if grown else None
-        return Quiet(holder, line.kept.site, why, sum(line.kept.alive.values()), grown, keeps)
-
-    def _growth(self, kept: Kept, ways: Ways) -> Growth:
-        """What piles up in cycles is judged by itself, until Python's collector happens to run.
-
-        Whether there is much or nothing at the end is chance, so what there was when it was looked at counts, of the
-        calls that the collector had taken nothing from: it takes a part of one at times.
-        """
-        values = kept.looked_at
-        if not ways or any(way.holder.kind != "cycle" for _, way in ways) or len(values) < LEAST_CALLS:
-            return judge(kept, self.births, self._places.calls[kept.place], [way for _, way in ways])
-        if len(kept.ended) > 1 and not all(way.holder.name.startswith("ctx.") for _, way in ways):
-            return Growth("bounded", why="it lies in cycles, which Python's garbage collector frees now and then")
-        whole = statistics.median(values.values())
-        counted = {call: values[call] for call in sorted(values) if values[call] >= whole}
-        return Growth("growing", Stretch(counted, sum(values.values())), counted, len(kept.ended))
+            holder, link = chain.link.holder, chain.link
+            line = keeping_line(holder, self.ran)
+            yield Finding(
+                holder=replace(holder, name=as_written(holder, line)), line=line, made=(),
+                rate=Rate(0, len(chain.stretch.values), True), graph_bytes=0, saved=(), training=True,
+                scalar=link.scalar, direct=link.direct, history=True, nodes=chain.rate, grown=chain.stretch,
+            )  # fmt: skip
 
     def _grew(self) -> Grew | None:
         """How the bytes alive grew, and what of that is told of; None where they did not grow to the end."""
@@ -138,27 +202,67 @@ class Reporter:
         totals = [*births.totals[first:], births.lasting_bytes]
         if len(totals) < 2 * LEAST_CALLS or not rises(totals):
             return None
-        told = [kept for kept in births.kept.values() if id(kept) in self._named]
-        named = sum(kept.total - kept.total_at(first + YOUNG - 1) for kept in told)
-        known = {id(birth) for kept in told for birth in kept.births.values()}
-        theirs, sites = {kept.site for kept in told}, Counter[Site]()
+        named = sum(kept.total - kept.total_at(first + YOUNG - 1) for kept in self._told.values())
+        sites: Counter[Site] = Counter()
         for birth in list(births.live.values()):
-            if birth.call > births.call - YOUNG and birth.site in theirs:
-                named += birth.nbytes * (id(birth) not in known)  # too young to be counted
-            elif birth.call >= first and id(birth) not in known:
+            if birth.call >= first and id(birth.kept) not in self._told:
                 sites[birth.site] += birth.nbytes
         rest = tuple(Made(site, nbytes) for site, nbytes in sites.most_common(3))
         return Grew(totals[-1] - totals[0], first, births.call, named, rest)
 
-    def _process_grew(self, findings: Sequence[Finding]) -> ProcessGrowth | None:
-        """How the process grew, where neither tensors nor nodes explain it."""
-        grew = self.process.growth()
-        if grew is None:
-            return None
-        nodes = sum(found.host_bytes - found.rate.nbytes for found in findings)
-        explained = grew.tensors + nodes * grew.calls
-        return None if 2 * explained > grew.nbytes else replace(grew, tensors=explained)
+
+def _grown(lines: Sequence[Line], of_nodes: int) -> Stretch | None:
+    """The calls over which what some lines left behind grew, and so many bytes of nodes in each."""
+    stretches = [(line.growth.stretch, line.share) for line in lines if line.growth.stretch is not None]
+    values = Counter[int]()
+    for stretch, share in stretches:
+        values.update({call: round(nbytes * share) for call, nbytes in stretch.values.items()})
+    if not stretches:
+        return None
+    return replace(
+        max((stretch for stretch, _ in stretches), key=lambda one: one.peak),
+        values=dict(sorted(values.items())),
+        peak=round(sum(stretch.peak * share for stretch, share in stretches))
+        + of_nodes * max(len(stretch.values) for stretch, _ in stretches),
+        goes_on=any(stretch.goes_on for stretch, _ in stretches),
+        times=max(stretch.times for stretch, _ in stretches),
+    )
 
 
-def _is_log(ways: Ways) -> bool:
-    return bool(ways) and all(nbytes <= _LOG_BYTES and not way.history and not way.graph for nbytes, way in ways)
+def _sums(weighed: Iterable[tuple[Way, float]], text: Callable[[Way], str]) -> Counter[str]:
+    """Bytes a call by what is said of ways."""
+    sums: Counter[str] = Counter()
+    for way, nbytes in weighed:
+        if said := text(way):
+            sums[said] += round(nbytes)
+    return sums
+
+
+def _together(inside: Counter[str]) -> tuple[str, ...]:
+    """Where things lie in each entry, the largest first; ``[...]`` where that is at a number of many."""
+    general = {text: re.sub(r"\[\d+\]", "[...]", text) for text in inside}
+    many = Counter(general.values())
+    named = [text if many[general[text]] <= 2 else general[text] for text, _ in inside.most_common()]
+    return tuple(dict.fromkeys(named))[:3]
+
+
+def _told_once(findings: Sequence[Finding], chains: Sequence[Finding]) -> list[Finding]:
+    """Findings on bytes and on chains, without what is told of already.
+
+    A variable that a finding on bytes names is no chain besides. Numbers that were computed from a chain, such as a
+    running mean that is logged, have its graph behind them, and are a number each once it is cut.
+    """
+    named = {known_by(found.holder) for found in findings}
+    chains = [chain for chain in chains if known_by(chain.holder) not in named]
+    if not chains:
+        return list(findings)
+    parts = [found for found in findings if found.goes_back and found.scalar and not found.graph_bytes]
+    also = tuple(dict.fromkeys((part.holder.name, part.line) for part in parts if part.line is not None))
+    first = max(chains, key=lambda chain: chain.nodes)
+    others = [replace(found, nodes=0) if found.goes_back else found for found in findings if found not in parts]
+    return [*others, *(replace(chain, also=also) if chain is first else chain for chain in chains)]
+
+
+def known_by(holder: Holder) -> tuple[tuple[str, str], str]:
+    """What tells a container by whichever name: ``model.history`` and ``self.history``."""
+    return holder.tail, holder.file

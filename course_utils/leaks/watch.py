@@ -1,53 +1,33 @@
 """Watches a loop for bytes that stay alive from call to call (``watch_growth``)."""
 
+import dis
+import functools
 import os
 import threading
-import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
-from course_utils.base.user_code import NOWHERE
-from course_utils.holders.find import find, search_from_users_variables
-from course_utils.holders.holder import NOBODY, Holder, says_more
-from course_utils.holders.search import Path, Search
-from course_utils.holders.ways import in_hands, link_of
+from course_utils.base.user_code import frames_of_all_threads, is_user_file
+from course_utils.holders.find import find
+from course_utils.holders.holder import NOBODY, says_more
+from course_utils.holders.search import Search
 from course_utils.leaks.births import Births
-from course_utils.leaks.calls import BACKWARD_PASS, LOOP, Calls, Place
+from course_utils.leaks.calls import BACKWARD_PASS, LOOP, NO_PLACE, Calls, Loops, Place
 from course_utils.leaks.findings import GrowthReport
-from course_utils.leaks.kept import Birth, Kept
-from course_utils.leaks.lines import Ran
-from course_utils.leaks.nodes import LEAST_CALLS, Nodes, Way
+from course_utils.leaks.kept import Birth, Kept, Way
+from course_utils.leaks.nodes import LEAST_CALLS, Nodes
 from course_utils.leaks.process import STARTS, Process
 from course_utils.leaks.report import Reporter
-from course_utils.leaks.rounds import Loops
-from course_utils.record.process import Shared
 
-_SAMPLES = 3
-"""For each line, the holders of what so many calls left behind are looked for."""
-
-
-Ways = dict[int, tuple[Path, Way]]
-"""By the ``id`` of a storage, the way to it and what that says."""
-
-_NO_PLACE: Place = NOWHERE, False, False
-
-
-def _ignore_warning(listeners: list) -> Callable[[], None]:
-    warnings.filterwarnings("ignore", "Using `torch.compile\\(module\\)` when there are global hooks")
-    ours = warnings.filters[0]
-    filters: Any = warnings.filters
-    return lambda: filters.remove(ours) if ours in filters else None
-
-
-_NO_WARNING = Shared(_ignore_warning)
-"""Compiled modules warn of hooks like ours; the program did nothing wrong."""
+_LOOP, _BACKWARD, _MODULE, _STEP = range(4)
+"""What tells when a round begins, each better than the one before."""
 
 
 class watch_growth:
@@ -91,29 +71,32 @@ class watch_growth:
                 said = f"watch_growth({name}={describe(value)}).", f"a whole number from {least} up."
                 raise ValueError(explain(*said))
         self.warm_up, self.limit_bytes = warm_up, limit_bytes
-        self._births = Births()
-        self._births.after_backward = self._without_calls
-        self._births.makes, self._loops = self._without_anything, Loops()
-        self._calls = Calls(self._begins, lambda: bool(self._births.trained[self._births.call]))
-        self._modules: dict[str, int] = {}
-        self._ways: dict[int, list[tuple[int, Way]]] = {}
-        self._nodes, self._process, self._ran = Nodes(self._births), Process(), Ran()
-        self._stepped = self.stopped = False
-        self._entered = self._running = False
-        self._failure = ""
-        self._pid = os.getpid()
-        self._last: GrowthReport | None = None
         self.at_call: Callable[[int], None] | None = None
+        self.started = 0  # so many processes
+        self.stopped = self._entered = self._running = False
+        self._births = Births(lambda: self._round(_BACKWARD, BACKWARD_PASS), self._goes_round)
+        self._loops = Loops()
+        self._codes: dict[CodeType, None] = {}  # of functions of the user's that ran
+        self._calls = Calls(self._begins, lambda: bool(self._births.trained[self._births.call]))
+        self._told_by = _LOOP
+        self._begin_anew()
+        self._failure = ""
+        self._last: GrowthReport | None = None
         self._one_at_a_time = threading.RLock()  # calls may begin in several threads
+
+    def _begin_anew(self) -> None:
+        self._births.begin_anew()
+        self._nodes, self._process = Nodes(self._births), Process()
+        self._modules: dict[str, int] = {}
 
     def __enter__(self) -> "watch_growth":
         if self._entered:
             said = "A watch_growth was entered a second time.", "a new one for each block."
             raise RuntimeError(explain(*said, try_this="watch_growth()"))
         self._entered = self._running = True
-        _NO_WARNING.add(self)
-        _fork_watch(self)
-        STARTS.add(self._process)
+        STARTS.add(self)
+        if hasattr(os, "register_at_fork"):  # in a child, such as a data loader's worker, nothing is watched
+            os.register_at_fork(after_in_child=functools.partial(_stop, weakref.ref(self)))
         self._calls.start()
         self._births.start()
         return self
@@ -131,8 +114,7 @@ class watch_growth:
 
     def _leave(self) -> None:
         self._running = False
-        _NO_WARNING.remove(self)
-        STARTS.remove(self._process)
+        STARTS.remove(self)
         self._calls.stop()
         self._births.stop()
 
@@ -143,10 +125,7 @@ class watch_growth:
 
     def step(self) -> None:
         """Marks the beginning of a round of a loop that calls no module; once it is used, only it counts."""
-        if not self._stepped:
-            self._stepped, self._births.after_backward = True, None
-            self._begin_anew()
-        self._tick("step", _NO_PLACE)
+        self._round(_STEP, "step")
 
     def report(self) -> "GrowthReport":
         """What is known up to now; after the block, what was known at its end. Plain data, read now."""
@@ -155,37 +134,21 @@ class watch_growth:
         return self._last
 
     def _begins(self, module: torch.nn.Module, args: tuple, place: Place) -> None:
-        if self._births.makes is not None and not self._stepped:
-            self._begin_anew()
-        self._births.after_backward = None
-        self._begins_round(type(module).__name__, place, args)
+        self._round(_MODULE, type(module).__name__, place, args)
 
-    def _without_calls(self) -> None:
-        """A loop that has called no module yet goes from backward pass to backward pass."""
-        if self._births.makes is not None:
-            self._begin_anew()
-        self._begins_round(BACKWARD_PASS, _NO_PLACE)
+    def _goes_round(self, frame: Any) -> None:
+        makes, self._births.makes = self._births.makes, None  # what is made meanwhile is not the program's
+        if self._loops.goes_back(frame):
+            self._round(_LOOP, LOOP)
+        self._births.makes = makes if self._told_by == _LOOP else None
 
-    def _without_anything(self, frame: Any) -> None:
-        """A program that has called no module and computed no gradient yet goes from round to round of a loop."""
-        makes, self._births.makes = self._births.makes, None
-        try:
-            if self._loops.goes_back(frame):
-                self._begins_round(LOOP, _NO_PLACE)
-        finally:
-            self._births.makes = makes
-
-    def _begin_anew(self) -> None:
-        self._births.makes = None
-        if self._births.call:
-            self._births.begin_anew()
-            self._nodes = Nodes(self._births)
-            self._process.begin_anew()
-        self._modules.clear()
-        self._ways.clear()
-
-    def _begins_round(self, name: str, place: Place, args: tuple = ()) -> None:
-        if not self._stepped and self._running and os.getpid() == self._pid:
+    def _round(self, told_by: int, name: str, place: Place = NO_PLACE, args: tuple = ()) -> None:
+        """A round begins, as one of four ways tells; once a better one does, the others do not count."""
+        if told_by > self._told_by:
+            if told_by == _STEP or self._told_by == _LOOP:
+                self._begin_anew()
+            self._told_by, self._births.makes = told_by, None
+        if told_by == self._told_by and self._running:
             try:
                 with self._one_at_a_time:
                     self._tick(name, place, args)
@@ -193,77 +156,44 @@ class watch_growth:
                 self._failure = message_of(error)
                 self.stop()
 
-    def _tick(self, name: str, place: Place, args: tuple = ()) -> None:
+    def _tick(self, name: str, place: Place, args: tuple) -> None:
         births = self._births
         births.next_call(place, args)
-        self._process.note(births.call, births.alive_bytes)
+        self._process.note(births.call)
         self._modules[name] = self._modules.get(name, 0) + 1
-        ripe = [kept for kept in births.kept.values() if len(kept.alive) >= kept.next_search]
-        if ripe:
-            self._look(None, seconds=1.0, call_begins=True)
-            for kept in ripe:  # also where nothing of it lives any more
-                kept.next_search = max(kept.next_search, 2 * len(kept.alive))
-            self._ran.note()
-        if self._nodes.is_due(births.call):
-            self._count_nodes(births.call)
+        if any(len(kept.alive) >= kept.next_search for kept in births.kept.values()):
+            self._nodes.note(self._look(None, seconds=1.0))
+        if self._nodes.is_due():
+            self._nodes.count()
         if self.at_call is not None:
             self.at_call(births.call)
 
-    def _count_nodes(self, call: int) -> None:
-        # For no storage: up to every variable with a history.
-        self._nodes.count(call, search_from_users_variables(Search((-1,), graphs=False)))
-
-    def _look(self, traceback: TracebackType | None, seconds: float, call_begins: bool = False) -> None:
+    def _look(self, traceback: TracebackType | None, seconds: float) -> Search:
         """Looks for the holders of some of what every line has left behind."""
-        chosen: list[tuple[Kept, list[Birth], dict[int, int]]] = []
-        for kept in self._births.kept.values():
-            if len(kept.alive) >= 3:
-                chosen.append((kept, _sample(kept), dict(kept.alive)))
-                kept.next_search = max(kept.next_search, 2 * len(kept.alive))
-        wanted = {birth.key: birth for _, births, _ in chosen for birth in births if birth() is not None}
+        running = (frame.f_code for frame in frames_of_all_threads())
+        self._codes |= dict.fromkeys(code for code in running if is_user_file(code.co_filename))
+        every = [kept for kept in self._births.kept.values() if len(kept.alive) >= 3]
+        samples = [(kept, _sample(kept), dict(kept.alive)) for kept in every]
+        for kept in every:
+            kept.next_search = max(kept.next_search, 2 * len(kept.alive))
+        wanted = {birth.key: birth for _, births, _ in samples for birth in births if birth() is not None}
         looking = find(wanted, traceback, seconds)
-        calls = {key: birth.call for key, birth in wanted.items()}
-        ways = {key: (path, self._nodes.way(path, calls[key])) for key, path in looking.found.items()}
-        found = {key: way for key, (_, way) in ways.items()}
-        found |= {key: replace(found[key], holder=holder) for key, holder in self._nodes.correct(ways, calls).items()}
-        # Of two containers the larger one grows; the other has what it needs of it now: ``last = memory[-15:]``.
-        most = max((way.holder.count for way in found.values()), default=0)
-        small = {key: way for key, way in ways.items() if 0 < 2 * found[key].holder.count < most}
-        for key, holder in self._others(small, calls, found, traceback, seconds / 2).items() if small else ():
-            if holder.count > 2 * found[key].holder.count:
-                found[key] = replace(found[key], holder=holder)
-        if call_begins:
-            self._nodes.note(looking)
-        for kept, births, alive in chosen:
+        found = self._nodes.ways(looking.found, {key: birth.call for key, birth in wanted.items()})
+        for kept, births, alive in samples:
             # Without what the collector has freed meanwhile.
             living = [birth for birth in births if birth.key in found or (birth.key in wanted and birth() is not None)]
-            ways_now = [(birth.nbytes, found.get(birth.key, Way(NOBODY, False))) for birth in living]
-            known = self._ways.get(id(kept))
-            if ways_now and (known is None or any(says_more(way, known) for _, way in ways_now)):
-                self._ways[id(kept)] = ways_now
-                kept.looked_at = alive
-
-    def _others(
-        self, ways: Ways, calls: dict[int, int], found: dict[int, Way], traceback: TracebackType | None, seconds: float
-    ) -> dict[int, Holder]:
-        """Who would keep storages if the holders that were found did not keep them."""
-        looking = Search(ways, barred={in_hands(path) for path, _ in ways.values()})
-        search_from_users_variables(looking, traceback, seconds / 2)
-        holders = {}
-        for key, path in looking.found.items():
-            holder: Holder | None = link_of(path).holder
-            if holder is not None and (holder.kind != "container" or holder.limit is not None):
-                holder = self._nodes.carrier(path, calls[key])
-            if holder is not None and holder.key != found[key].holder.key:
-                holders[key] = holder
-        return holders
+            ways = [(birth.nbytes, found.get(birth.key, Way(NOBODY, False))) for birth in living]
+            if ways and (not kept.ways or any(says_more(way, kept.ways) for _, way in ways)):
+                kept.ways, kept.looked_at = ways, alive
+        return looking
 
     def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
         self._look(traceback, seconds=5.0)
         if self._births.call >= LEAST_CALLS:
-            self._count_nodes(self._births.call + 1)
-        seen = self._births, self._ways, self._nodes, self._process, self._ran
-        report = Reporter(*seen, self.warm_up, self.limit_bytes).report(self._modules)
+            self._nodes.count()
+        self._births.keep(self._births.call)
+        seen = self._births, self._nodes, self._process, _lines_that_ran(self._codes)
+        report = Reporter(*seen, self.warm_up, self.limit_bytes).report(self._modules, self.started)
         if LOOP in self._modules:
             report = replace(report, rounds_at=self._loops.begins_at)
         failed = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
@@ -272,22 +202,28 @@ class watch_growth:
 
 def _sample(kept: Kept) -> list[Birth]:
     """The storages of a few calls: a later one, one in the middle, one of the first; the very last still may go."""
-    by_call: dict[int, list[Birth]] = {}
-    for birth in kept.births.values():
-        by_call.setdefault(birth.call, []).append(birth)
-    calls = sorted(by_call)
-    places = {len(calls) * 2 // 3, len(calls) // 2, len(calls) // 8}
-    return [birth for place in sorted(places)[-_SAMPLES:] for birth in by_call[calls[place]]]
+    calls = sorted({birth.call for birth in kept.births.values()})
+    chosen = {calls[len(calls) * 2 // 3], calls[len(calls) // 2], calls[len(calls) // 8]}
+    return [birth for birth in kept.births.values() if birth.call in chosen]
 
 
-def _fork_watch(watch: watch_growth) -> None:
-    """In a child process, such as a data loader's worker, nothing is watched."""
-    reference = weakref.ref(watch)
+def _stop(watch: "weakref.ref[watch_growth]") -> None:
+    watching = watch()
+    if watching is not None:
+        watching.stop()
 
-    def in_child() -> None:
-        watching = reference()
-        if watching is not None:
-            watching.stop()
 
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=in_child)
+def _lines_that_ran(codes: Iterable[CodeType]) -> set[tuple[str, int]]:
+    """Files and numbers of the lines of functions, and of those inside of them, that ran several times: Python makes an
+    instruction quicker then, by one that is special for what it met, and shows so. Nothing needs to be traced.
+    """
+    waiting, lines = dict.fromkeys(codes), set()
+    while waiting:
+        code, _ = waiting.popitem()
+        waiting |= dict.fromkeys(one for one in code.co_consts if isinstance(one, CodeType))
+        for instruction in dis.get_instructions(code, adaptive=True):
+            name, at = instruction.opname, instruction.positions
+            waits = name.endswith(("_ADAPTIVE", "_QUICK")) or "__" in name or name.startswith("INSTRUMENTED")
+            if name not in dis.opmap and not waits and at is not None and at.lineno is not None:
+                lines.add((code.co_filename, at.lineno))
+    return lines

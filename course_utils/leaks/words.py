@@ -1,19 +1,20 @@
-"""A report in words (``report_text``) and as a card in a notebook (``report_html``), described once (``_said``)."""
+"""A report in words: as text, and as a card in a notebook (``report_card``)."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from course_utils.base import markup
-from course_utils.base.text import aligned, format_bytes
+from course_utils.base.document import Block
+from course_utils.base.text import aligned, count_of, format_bytes
 from course_utils.leaks.advice import Behind, advice, behind, says
 from course_utils.leaks.calls import BACKWARD_PASS, LOOP
 from course_utils.leaks.nodes import NODE_BYTES
 
 if TYPE_CHECKING:
-    from course_utils.leaks.findings import Finding, GrowthReport, Part, Quiet
+    from course_utils.leaks.findings import Finding, GrowthReport, Part
 
 KINDS = {"training": "with backward", "evaluation": "without backward"}
 """What is said of a part: calls without a backward pass may be evaluation, or wait for one."""
@@ -25,80 +26,69 @@ _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
 _SIGNS = {"growing": ("✗", markup.ORANGE), "too few calls": ("-", markup.GREY)}
 
 
-class _Said(NamedTuple):
-    """One thing that a report says."""
-
-    text: str
-    indent: int = 0  # spaces before it in a terminal
-    apart: bool = True  # a line is left free before it there
-    verdict: str = ""  # of a part, which it is the heading of; "" for a paragraph
-    rows: tuple[tuple[str, str], ...] = ()  # details below it, labels and texts
-    course: Behind | None = None  # where the course explains it
-    is_small: bool = False  # it does not matter so much
+def report_card(report: GrowthReport) -> Block:
+    """The report, as HTML and as text. There a sentence is one line, however long, so that it can be searched for."""
+    blocks = list(_blocks(report))
+    colour = markup.ORANGE if report.verdict == "growing" else markup.GREEN
+    html = markup.beside_line("section", colour, [block.html for block in blocks])
+    return Block(html, lambda indent: "\n".join(block.text(indent) for block in blocks))
 
 
-def report_text(report: GrowthReport) -> str:
-    """The whole report. A sentence is one line, however long, so that it can be searched for."""
-    lines = []
-    for said in _said(report):
-        rows = list(said.rows)
-        if said.course is not None:
-            rows.append(("course", f"“{said.course.name}”: {said.course.notebook}, “{said.course.heading}”"))
-        lines += [""] * said.apart + [" " * said.indent + said.text]
-        lines += [f"    {row}" for row in aligned(rows).splitlines()] if rows else []
-    return "\n".join(lines[1:])
-
-
-def report_html(report: GrowthReport) -> str:
-    """The report as HTML: training and evaluation, and for each thing that grows who keeps it, and what to write."""
-    blocks: list[str] = []
-    for said in _said(report):
-        if said.verdict:
-            sign = markup.mark(*_SIGNS.get(said.verdict, ("✓", markup.GREEN)))
-            blocks.append(markup.element("h4", sign, said.text, style=_HEADING))
-        else:
-            blocks.append(markup.paragraph(said.text, style=markup.SMALL if said.is_small else markup.PLAIN))
-        blocks += [markup.html_lines([(label, text.replace("`", "")) for label, text in said.rows])] * bool(said.rows)
-        if said.course is not None:
-            link = markup.explained_link(said.course.notebook.removesuffix(".ipynb"), said.course.heading)
-            about = markup.prose(f"The course on “{said.course.name}”: ")
-            blocks.append(markup.element("p", about, link, style=markup.SMALL))
-    return markup.beside_line("section", markup.ORANGE if report.verdict == "growing" else markup.GREEN, blocks)
-
-
-def _said(report: GrowthReport) -> Iterator[_Said]:
-    yield _Said(headline(report))
+def _blocks(report: GrowthReport) -> Iterator[Block]:
+    yield _said(_headline(report), apart=False)
     if len(report.findings) > 1:
-        for at, line in enumerate(summary(report)):
-            yield _Said(line, 2, apart=not at, is_small=True)
+        for at, line in enumerate(_summary(report)):
+            yield _said(line, "  ", apart=not at, style=markup.SMALL)
     before = {(found.holder.key, found.line) for found in report.training.findings}
     for part in (report.training, report.evaluation):
         if not part.calls or (_without_modules(report) and part.verdict == "too few calls"):
             continue
-        yield _Said(f"{KINDS[part.name].capitalize()}: {judgement(report, part)}", verdict=part.verdict)
+        yield _heading(part.verdict, f"{KINDS[part.name].capitalize()}: {_judgement(report, part)}")
         for found in part.findings:
             if part is report.evaluation and (found.holder.key, found.line) in before:
-                yield _Said(f"{sentence(found)} As above.", 2)
+                yield _said(f"{_sentence(found)} As above.", "  ")
             else:
-                yield _Said(sentence(found), 2)
-                yield _Said(advice(found), 2, apart=False, rows=tuple(rows(found)), course=behind(found))
-        for text in quiet_of(part):
-            yield _Said(text, 2, apart=False, is_small=True)
-    for note in notes(report):
-        yield _Said(note, is_small=True)
+                yield _said(_sentence(found), "  ")
+                yield _said(advice(found), "  ", apart=False)
+                yield _details(list(_rows(found)), behind(found))
+        for found in part.quiet:
+            yield _said(_quiet(found), "  ", apart=False, style=markup.SMALL)
+    for note in _notes(report):
+        yield _said(note, style=markup.SMALL)
 
 
-def summary(report: GrowthReport) -> list[str]:
+def _said(text: str, before: str = "", *, apart: bool = True, style: str = markup.PLAIN) -> Block:
+    """A paragraph; in a terminal some spaces stand before it, and a line is left free where it stands apart."""
+    return Block(markup.paragraph(text, style=style), lambda indent: "\n" * apart + indent + before + text)
+
+
+def _heading(verdict: str, text: str) -> Block:
+    sign = markup.mark(*_SIGNS.get(verdict, ("✓", markup.GREEN)))
+    return Block(markup.element("h4", sign, text, style=_HEADING), lambda indent: f"\n{indent}{text}")
+
+
+def _details(rows: list[tuple[str, str]], course: Behind | None) -> Block:
+    """Labels and texts, and where the course explains it."""
+    html = markup.html_lines([(label, text.replace("`", "")) for label, text in rows])
+    if course is not None:
+        link = markup.explained_link(course.notebook.removesuffix(".ipynb"), course.heading)
+        about = markup.prose(f"The course on “{course.name}”: ")
+        html = markup.Html(html + markup.element("p", about, link, style=markup.SMALL))
+        rows.append(("course", f"“{course.name}”: {course.notebook}, “{course.heading}”"))
+    return Block(html, lambda indent: textwrap.indent(aligned(rows), f"{indent}    "))
+
+
+def _summary(report: GrowthReport) -> list[str]:
     """One line for each thing that grows, the greatest first; the same in training and evaluation once."""
     lines: dict[str, int] = {}
     for found in report.findings:
-        where = f"{found.line}" if found.line is not None else "no line of yours"
         name = f"`{found.holder.name}`" if found.holder.name else "nobody that was found"
-        lines[f"{where}: {name}"] = lines.get(f"{where}: {name}", 0) + found.host_bytes
+        text = f"{found.line or 'no line of yours'}: {name}"
+        lines[text] = lines.get(text, 0) + found.host_bytes
     return [f"{format_bytes(nbytes)} per call  {text}" for text, nbytes in lines.items()]
 
 
-def headline(report: GrowthReport) -> str:
+def _headline(report: GrowthReport) -> str:
     """What was watched, in one line."""
     if not report.calls:
         return says("headline", "nothing")
@@ -115,106 +105,91 @@ def _without_modules(report: GrowthReport) -> bool:
     return report.modules.keys() <= {BACKWARD_PASS, LOOP}
 
 
-def judgement(report: GrowthReport, part: Part) -> str:
+def _judgement(report: GrowthReport, part: Part) -> str:
     """Steady, bounded or growing, and how fast."""
     if part.verdict == "too few calls":
         return "too few calls to judge; at least 10 are needed."
     if part.rate is None:
         return f"{part.verdict}."
-    rate = part.rate
-    host = sum(found.host_bytes - found.rate.nbytes for found in part.findings)
-    text = f"growing by {format_bytes(rate.nbytes + host)} per call"
-    if host:
-        text += f" ({rate.nbytes} bytes of tensors, and nodes of graphs at some {NODE_BYTES} bytes each)."
-    else:
-        how = "the same in each of" if rate.is_same else "the mean of"
-        text += f" ({rate.nbytes} bytes, {how} {_count(rate.calls, 'call')})."
+    rate, nodes = part.rate, sum(found.host_bytes - found.rate.nbytes for found in part.findings)
+    how = f"{'the same in each' if rate.is_same else 'the mean'} of {count_of(rate.calls, 'call')}"
+    if nodes:
+        how = f"of tensors, and nodes of graphs at some {NODE_BYTES} bytes each"
+    text = (
+        f"growing by {format_bytes(rate.nbytes + nodes)} per call ({rate.nbytes} bytes{' ' if nodes else ', '}{how})."
+    )
     left = report.calls_until_full(part)
     if left is not None and report.limit_bytes is not None:
         text += f" {format_bytes(report.limit_bytes)} will be full after {left} more calls."
     return text
 
 
-def _count(number: int, thing: str) -> str:
-    return f"1 {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def sentence(found: Finding) -> str:
+def _sentence(found: Finding) -> str:
     """Who keeps what, in one sentence or two."""
     holder, amount = found.holder, f"{format_bytes(found.rate.nbytes)} per call"
     if found.every > 1 and found.rate.nbytes >= 64:
         amount += f" ({format_bytes(found.every * found.rate.nbytes)} in one of {found.every})"
     if holder.kind == "nobody":
-        return f"{amount} are kept by something that the search did not find. {stretch_words(found)}".rstrip()
+        return f"{amount} are kept by something that the search did not find. {_stretch(found)}".rstrip()
     what = "the graph of every call" if found.graph_bytes else "a tensor of every call"
     if found.takes_in:
         what = "a tensor that takes in more with every call"
-    only_nodes = found.nodes and not found.graph_bytes
-    if only_nodes and found.rate.nbytes:
-        what += " and what is left of its graph"
-        amount += f", and {_nodes(found)}"
+    when = "a call" if found.every == 1 else f"in one call of {found.every}"
+    nodes = f"{count_of(found.nodes, 'node')} {when}, some {format_bytes(NODE_BYTES * found.nodes)} of host memory"
+    if found.nodes and not found.graph_bytes:
+        what, amount = f"{what} and what is left of its graph", f"{amount}, and {nodes}"
     at = f" ({found.line})" if found.line is not None else ""
     if holder.kind == "cycle":
         text = says("notes", "cycle", name=holder.name, where=holder.where, at=at, what=what, amount=amount)
         return text + (" It ran meanwhile, and gave back what there was." if found.grown and found.grown.times else "")
     subject = f"`{found.line.source}`{at}" if found.line is not None else f"`{holder.name}`"
     text = f"{subject} keeps {what}: {amount}."
-    if only_nodes and not found.rate.nbytes:
-        text = says("notes", "nodes", subject=subject, nodes=_nodes(found))
-    return f"{text} {stretch_words(found)}".rstrip()
+    if found.nodes and not found.rate.nbytes:
+        text = says("notes", "nodes", subject=subject, nodes=nodes)
+    return f"{text} {_stretch(found)}".rstrip()
 
 
-def _nodes(found: Finding) -> str:
-    """How many nodes, and what they take in memory."""
-    when = "a call" if found.every == 1 else f"in one call of {found.every}"
-    return f"{_count(found.nodes, 'node')} {when}, some {format_bytes(NODE_BYTES * found.nodes)} of host memory"
-
-
-def stretch_words(found: Finding | Quiet) -> str:
+def _stretch(found: Finding) -> str:
     """Over which calls something grew that was given back, how much it was at most, and when it was given back."""
     grown = found.grown
     if grown is None:
         return ""
+    peak = format_bytes(grown.peak)
     if grown.goes_on and not grown.times:
-        return f"{format_bytes(grown.peak)} in all, from call {grown.first} to {grown.last}."
-    over = f"It grew over {_count(grown.last - grown.first + 1, 'call')} (from call {grown.first} to {grown.last}), to"
+        return f"{peak} in all, from call {grown.first} to {grown.last}."
+    over = f"It grew over {count_of(grown.last - grown.first + 1, 'call')} (from call {grown.first} to {grown.last})"
     if grown.goes_on:
-        return (
-            f"{over} {format_bytes(grown.peak)} so far. It is given back when the loop ends, and grows with the next."
-        )
+        return f"{over}, to {peak} so far. It is given back when the loop ends, and grows with the next."
     holder, at = found.holder, grown.given_back_at
-    when = "when the loop ended"
+    when = f"at {at}" if at.file else "when the loop ended"
     if holder.scope == "local" and holder.where and holder.where != at.function and holder.where != "<module>":
         when = f"when `{holder.where.rpartition('.')[2]}` returned"
-    elif at.file:
-        when = f"at {at}"
     times = f", {grown.times} times" if grown.times > 1 else ""
-    return f"{over} {format_bytes(grown.peak)} at most, and was given back {when}{times}."
+    return f"{over}, to {peak} at most, and was given back {when}{times}."
 
 
-def rows(found: Finding) -> list[tuple[str, str]]:
+def _rows(found: Finding) -> Iterator[tuple[str, str]]:
     """The details of a finding: labels and texts."""
-    lines = []
     if found.holder.kind != "nobody":
-        lines.append(("kept by", _holder_words(found)))
+        yield "kept by", _holder(found)
     if found.inside:
-        lines.append(("in each", ", ".join(text if text.startswith("`") else f"`{text}`" for text in found.inside)))
+        yield "in each", ", ".join(text if text.startswith("`") else f"`{text}`" for text in found.inside)
     for made in found.made[:_MADE_SHOWN]:
-        text = f"{made.site}  {made.site.source}" if made.site.file else "no line of yours"
-        lines.append(("made by", f"{text}  ({format_bytes(made.nbytes)} per call)"))
+        yield "made by", f"{made.site}{'  ' * bool(made.site.file)}{made.site.source}  ({_per_call(made.nbytes)})"
     if found.graph_bytes:
-        lines.append(("graph", f"{format_bytes(found.graph_bytes)} per call of it is held by the recorded graph"))
+        yield "graph", f"{_per_call(found.graph_bytes)} of it is held by the recorded graph"
     for name, nbytes in found.saved[:_SAVED_SHOWN]:
-        lines.append(("saved by", f"{name}  ({format_bytes(nbytes)} per call)"))
-    lines += [
-        ("also", f"`{name}` leads there ({line}); a number each, once that is mended") for name, line in found.also
-    ]
-    return lines
+        yield "saved by", f"{name}  ({_per_call(nbytes)})"
+    for name, line in found.also:
+        yield "also", f"`{name}` leads there ({line}); a number each, once that is mended"
 
 
-def _holder_words(found: Finding) -> str:
-    holder = found.holder
-    text = f"`{holder.name}`"
+def _per_call(nbytes: int) -> str:
+    return f"{format_bytes(nbytes)} per call"
+
+
+def _holder(found: Finding) -> str:
+    holder, text = found.holder, f"`{found.holder.name}`"
     at = f", {found.line}" if found.line is not None else ""
     if holder.kind == "cycle":
         return f"a cycle through {text} of `{holder.where}`{at}"
@@ -224,47 +199,31 @@ def _holder_words(found: Finding) -> str:
         is_there = found.grown is None or found.grown.goes_on  # else it is known as it was once
         text += f", a {holder.container}" + (f" of {holder.count}" if is_there else "")
     text += _SCOPES.get(holder.scope, ", a global").format(holder.where)
-    if holder.hook:
-        text += f", through {holder.hook}"
-    return text + at
+    return text + (f", through {holder.hook}" if holder.hook else "") + at
 
 
-def quiet_of(part: Part) -> list[str]:
-    """What stays and is no leak, or stayed for a time: a sentence for each holder and reason."""
-    together: dict[tuple[str, str], list[Quiet]] = {}
-    for one in part.quiet:
-        together.setdefault((one.holder.name or str(one.site), one.why), []).append(one)
-    return [_quiet_words(name, why, several) for (name, why), several in together.items()]
+def _quiet(found: Finding) -> str:
+    """What stays and is no leak, or stayed for a time."""
+    name = found.holder.name or str(found.made[0].site)
+    name = name if found.holder.kind == "building" else f"`{name}`"
+    if found.grown is None or found.grown.goes_on:
+        return f"Not a leak: {name}, {format_bytes(found.at_end)} at the end; {found.why}."
+    return f"Given back: {name}{f' ({found.line})' if found.line is not None else ''}. {_stretch(found)}"
 
 
-def _quiet_words(name: str, why: str, several: list[Quiet]) -> str:
-    nbytes = sum(one.nbytes for one in several)
-    largest = max(several, key=lambda one: 0 if one.grown is None else one.grown.peak)
-    if largest.grown is None or largest.grown.goes_on:
-        return f"Not a leak: `{name}`, {format_bytes(nbytes)} at the end; {why}."
-    peak = sum(one.grown.peak for one in several if one.grown is not None)
-    largest = replace(largest, grown=replace(largest.grown, peak=peak))
-    line = f" ({largest.line})" if largest.line is not None else ""
-    name = name if largest.holder.kind == "building" else f"`{name}`"
-    return f"Given back: {name}{line}. {stretch_words(largest)}"
-
-
-def notes(report: GrowthReport) -> list[str]:
+def _notes(report: GrowthReport) -> Iterator[str]:
     """What limits the report."""
-    texts = [f"Not watched: {note}" for note in report.unwatched]
+    yield from (f"Not watched: {note}" for note in report.unwatched)
     if report.allocated_bytes is not None:
         allocated, alive = format_bytes(report.allocated_bytes), format_bytes(report.alive_bytes)
-        texts.append(says("notes", "cuda", allocated=allocated, alive=alive))
+        yield says("notes", "cuda", allocated=allocated, alive=alive)
     grew, process = report.grew, report.process
     if grew is not None and (report.findings or not grew.all_named):
         named = "all" if grew.all_named else format_bytes(max(0, grew.named))
-        in_all = format_bytes(grew.nbytes)
-        texts.append(says("notes", "grew", nbytes=in_all, first=grew.first, last=grew.last, named=named))
-        if not grew.all_named:
-            rest = ", ".join(f"{made.site} ({format_bytes(made.nbytes)})" for made in grew.rest)
-            texts[-1] += f" {says('notes', 'rest', rest=rest)}"
+        text = says("notes", "grew", nbytes=format_bytes(grew.nbytes), first=grew.first, last=grew.last, named=named)
+        rest = ", ".join(f"{made.site} ({format_bytes(made.nbytes)})" for made in grew.rest)
+        yield text if grew.all_named else f"{text} {says('notes', 'rest', rest=rest)}"
     if process is not None:
         first = f" {says('notes', 'first')}" if any(found.nodes for found in report.findings) else ""
         nbytes, tensors = format_bytes(process.nbytes), format_bytes(process.tensors)
-        texts.append(says("notes", "process", nbytes=nbytes, calls=process.calls, tensors=tensors, first=first))
-    return texts
+        yield says("notes", "process", nbytes=nbytes, calls=process.calls, tensors=tensors, first=first)

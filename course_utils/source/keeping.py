@@ -17,12 +17,15 @@ _ADDS = {
 _ADDS_TO_FIRST = {"heappush", "heappushpop", "insort", "insort_left", "insort_right", "setattr"}
 
 
-def keeping_line(holder: Holder, near: Collection[str] = ()) -> Site | None:
+Ran = Collection[tuple[str, int]]
+
+
+def keeping_line(holder: Holder, ran: Ran, near: Collection[str] = ()) -> Site | None:
     """The line that makes a holder keep something; None where the source does not show it.
 
     The holder's own file is looked at and those that are near; all others only where these show nothing. Of several
-    lines, one in the function whose variable it is comes first, then one in the same file; one that adds comes before
-    one that binds anew, and one that stores a plain number comes last.
+    lines, one that is known to have run comes first, then one in the function whose variable it is, or in the same
+    file; one that adds comes before one that binds anew, and one that stores a plain number comes last.
     """
     if holder.kind == "nobody":
         return None
@@ -30,21 +33,22 @@ def keeping_line(holder: Holder, near: Collection[str] = ()) -> Site | None:
         return Site(holder.file, holder.first_line, holder.where)
     files = [holder.file, *(file for file in users_files() if file != holder.file)]
     close = [file for file in files if file == holder.file or file in near]
-    return _line_in(close, holder) or _line_in(files, holder)
+    return _line_in(close, holder, ran) or _line_in(files, holder, ran)
 
 
-def _line_in(files: Sequence[str], holder: Holder) -> Site | None:
+def _line_in(files: Sequence[str], holder: Holder, ran: Ran) -> Site | None:
     best: tuple[int, int, Site] | None = None
-    for found in (found for file in files for found in _candidates(file, holder)):
-        if best is None or found[0] > best[0]:
-            best = found
+    for place, worth, site in (found for file in files for found in _candidates(file, holder)):
+        place += 16 * ((site.file, site.line) in ran)
+        if best is None or place > best[0]:
+            best = place, worth, site
     if best is None and holder.before_tail[0]:
         # Under a key that the source does not spell out, or inside of an object that adds for its user: ``queue.put``.
-        outside = _line_in(files, replace(holder, tail=holder.before_tail, before_tail=("", "")))
+        outside = _line_in(files, replace(holder, tail=holder.before_tail, before_tail=("", "")), ran)
         if outside is not None:
             return outside
     if best is not None and best[1] <= 2 and (other := _same_under_another_name(best[2], holder)) is not None:
-        return _line_in(files, other) or best[2]
+        return _line_in(files, other, ran) or best[2]
     if best is None or best[1] <= 2:
         for alias in _aliases(files, holder):
             for *_, site in _candidates(alias.file, alias):
@@ -99,7 +103,7 @@ def _functions(parent: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Fun
 
 def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, int, Site]]:
     """Lines that may be the one: how likely each is where it stands, how likely by itself (``_worth``), the line."""
-    of_a_function = holder.scope in ("local", "variable", "default")
+    of_a_function = holder.scope in ("local", "variable", "default") and holder.tail[0] != "attribute"
     tree = parsed(file, holder.tail[1]) if file == holder.file or not of_a_function else None
     if tree is None:
         return

@@ -1,11 +1,9 @@
 """``watch_growth`` in a program: its report as text, card and figure, its options, what it leaves behind."""
 
-import contextlib
 import gc
 import linecache
 import multiprocessing
 import os
-import subprocess
 import sys
 import threading
 import tomllib
@@ -219,55 +217,20 @@ def test_a_compiled_model_runs_uncompiled_and_is_watched():
     torch._dynamo.reset()
 
 
-def test_processes_that_were_started_are_told_of_and_not_what_compiles(monkeypatch):
+def test_processes_that_the_script_started_are_told_of_and_not_what_compiles(monkeypatch):
     monkeypatch.setattr(async_compile.config, "compile_threads", 2)
-    model = torch.nn.Linear(4, 4)
-    with contextlib.ExitStack() as children:
-
-        def start() -> None:
-            child = subprocess.Popen(
-                ["sh", "-c", "echo begun; read line"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            children.enter_context(child).stdout.readline()
-
-        start()
-        with watch_growth() as growth:
-            for call in range(12):
-                if call == 2:
-                    async_compile.AsyncCompile.process_pool()  # as a compiler does that finds nothing in its cache
-                model(torch.ones(1, 4))
-            assert growth.report().unwatched == ()
-            start()
-            for _ in range(6):
-                model(torch.ones(1, 4))
-    started = "1 process that the script started, such as a data loader's workers."
-    assert growth.report().unwatched == (started,)
-    async_compile.shutdown_compile_workers()
-
-
-def test_a_process_that_only_begins_is_asked_again_what_it_is():
-    becomes = "exec sh -c 'echo; read line' /torch/_inductor/compile_worker/"
-    pipes, model = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}, torch.nn.Linear(4, 4)
-    with watch_growth() as growth, subprocess.Popen("true") as ended, subprocess.Popen("sh", **pipes) as worker:
-        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # from now on its command line is empty
-        for line in ("echo", becomes):
-            print(line, file=worker.stdin, flush=True)
-            worker.stdout.readline()
-            for _ in range(12):
-                model(torch.ones(1, 4))
-        assert growth.report().unwatched == ()
-
-
-def test_a_process_that_ends_between_two_calls_is_told_of():
     fork, model = multiprocessing.get_context("fork"), torch.nn.Linear(4, 4)
     with watch_growth() as growth:
+        async_compile.AsyncCompile.process_pool()  # as a compiler does that finds nothing in its cache
         for call in range(12):
             model(torch.ones(1, 4))
             if call == 5:
-                child = fork.Process(target=os.getpid)
+                assert growth.report().unwatched == ()
+                child = fork.Process(target=os.getpid)  # it ends between two calls
                 child.start()
                 child.join()
     assert growth.report().unwatched == ("1 process that the script started, such as a data loader's workers.",)
+    async_compile.shutdown_compile_workers()
 
 
 def test_nodes_are_told_by_the_calls_of_the_thread_that_recorded_them():
