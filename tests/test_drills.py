@@ -104,7 +104,7 @@ PLAIN = {"any", "append", "class", "close", "def", "else", "for", "join", "lambd
 PLAIN |= {"round", "start", "staticmethod", "target", "update", "with", "yield", "zip"}
 PLAIN |= {"full", "ones", "ones_like", "rand", "randint", "randn", "zeros", "zeros_like", "IN_DIMS", "DIVISOR"}
 PLAIN |= {"add", "cat", "cos", "exp", "mean", "mul", "reshape", "sigmoid", "sin", "sqrt", "square", "stack", "sum"}
-PLAIN |= {"tanh", "where", "add_", "copy_", "div_", "mul_", "zero_"}
+PLAIN |= {"numel", "tanh", "where", "add_", "copy_", "div_", "mul_", "zero_"}
 PLAIN |= {"Adam", "SGD", "cross_entropy", "l1_loss", "mse_loss", "smooth_l1_loss"}
 
 
