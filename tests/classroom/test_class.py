@@ -18,10 +18,9 @@ from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX, ROOT, exercises
 from tests.classroom.mishaps import UNREADABLE
 from tests.classroom.students import BY_HAND
 from tests.classroom.teacher import row, said_of
-from tests.classroom.the_class import AT_A_PUSH, STUDENTS, TOPICS
+from tests.classroom.the_class import AT_A_PUSH, SHOWN, STUDENTS, TOPICS
 
 pytestmark = [*NEEDS_SANDBOX]
-SHOWN = ("detach-wrong-0", "deletes-and-edits", "breaks-parsers", "shows-what-does-not-end", "cut-off", "as-released")
 
 
 class Graded:
