@@ -179,18 +179,8 @@ class _Page:
         self.space, self.count = space(), 0
         self.everywhere: dict[str, str] = {}  # what holes in capitals are filled with
         for group in draw.choice(topic.plans[level]).split():
-            self._add_one([move for move in topic.moves[group] if move.level <= level])
-
-    def _add_one(self, moves: list[Move]) -> None:
-        while moves:
-            move = self.draw.choices(moves, [move.weight * (1 + (move.level == self.level)) for move in moves])[0]
-            before = self.count, dict(self.everywhere)
-            try:
-                return self._add(move)
-            except Refused:
-                self.count, self.everywhere = before
-                moves.remove(move)
-        raise Refused("no move of a group can be added")
+            moves = [move for move in topic.moves[group] if move.level <= level]
+            self._add(draw.choices(moves, [move.weight * (1 + (move.level == level)) for move in moves])[0])
 
     def _add(self, move: Move) -> None:
         filled: dict[str, str] = {}
