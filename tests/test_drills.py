@@ -29,7 +29,7 @@ MARKS = {
     "gates": {2: r"no_grad|detach|\[True|\[False", 3: r"optim"},
     "hooks": {2: r"args\[0\] \* |out \* |inplace", 3: r"lambda grad"},
     "functions": {2: r"class ", 3: r"ctx\.kept|needs_input_grad|backward\(\)$"},
-    "scale": {3: r"-100|range\(2\)"},
+    "scale": {3: "-100"},
     "in_dims": {2: r"\[:, ", 3: r"\{"},
 }
 

@@ -37,15 +37,14 @@ _ROUTES = [
 _HALF = "The gradient of `{P}` is multiplied by zero on the way back, and that of `{Q}` is not"
 _DROPPED = "`zero_grad()` drops the old gradient, and the optimizer passes over a parameter without one"
 _FILLED = "`set_to_none=False` leaves a gradient of zeros, which is one like any other for what the optimizer remembers"
-_SGD = Move(
-    "{S} = torch.optim.SGD(both, lr=0.1)", ") -> , momentum=0.9)", "Plain SGD subtracts the gradient alone", 3, 2
-)
+_FIRST = "{S} = torch.optim.%s\n({P}({X}) + {Q}({X})).{sum|mean}().backward()\n{S}.step()"
 _STEPS = {
-    "optimizer": [
-        _SGD,
-        Move("{S} = torch.optim.{Adam(both, lr=0.1)|SGD(both, lr=0.1, momentum=0.9)}", level=3, weight=2),
+    "first": [
+        Move(
+            _FIRST % "SGD(both, lr=0.1)", "0.1) -> 0.1, momentum=0.9)", "Plain SGD subtracts the gradient alone", 3, 2
+        ),
+        Move(_FIRST % "{Adam(both, lr=0.1)|SGD(both, lr=0.1, momentum=0.9)}", level=3, weight=2),
     ],
-    "first": [Move("({P}({X}) + {Q}({X})).{sum|mean}().backward()\n{S}.step()")],
     "clear": [
         Move("{S}.zero_grad()", "() -> (set_to_none=False)", _DROPPED, 3, 5),
         Move("{S}.zero_grad(set_to_none=False)", "set_to_none=False -> ", _FILLED, 3, 9),
@@ -92,7 +91,7 @@ GATES = Topic(
         "gate": _GATES, "route": _ROUTES, "end": [Move("({r1} + {r2}).{sum|mean}().backward()")], **_STEPS,
     },
     plans={1: ["start gate gate end"], 2: ["start gate route end", "start route route end", "start route gate end"],
-           3: ["pair optimizer first clear second step"]},
+           3: ["pair first clear second step"]},
     read=_branches,
     kinds={
         "x": lambda value, uses: bool(tensors({"": value})) and value.shape[1:] != (2,) and value.dim() == 2,
@@ -111,23 +110,25 @@ _INSTEAD = "What this hook returns takes the place of what it sees, for all that
 _RETURNS = "`torch.autograd.grad` returns the gradient of `{X}`, goes no further, and fills no `.grad`"
 
 
-def _look(where: str, sees: str, words: str, level: int = 1) -> Move:
+_REMOVED = "`remove()` takes the hook away before the net runs"
+
+
+def _look(hook: str, sees: str, words: str, level: int = 1) -> Move:
     """A hook that notes something; without it, it is removed at once."""
-    text = f"{{{where}: seen.update({{new}}={sees}))"
+    text = f"{hook}: seen.update({{new}}={sees}))"
     return Move(text, f"-> {text}.remove()", words, level, usual=True)
 
 
+_BEFORE, _AFTER = "register_forward_pre_hook(lambda _, args", "register_forward_hook(lambda _, args, out"
 _LOOKS = [
-    _look(
-        "part}.register_forward_hook(lambda _, args, out", "out", "The hook runs after `{part}`, and sees its result"
-    ),
-    _look("part}.register_forward_pre_hook(lambda _, args", "args[0]", "The hook runs before `{part}`, on its input"),
+    _look(f"{{part}}.{_AFTER}", "out", "The hook runs after `{part}`, and sees its result"),
+    _look(f"{{part}}.{_BEFORE}", "args[0]", "The hook runs before `{part}`, on its input"),
 ]
 _COMES = "The hook sees the gradient of the result with respect to `{tensor}`, as it comes there"
 _LATER = "The hook runs when `.grad` of `{X}` has been filled, after all other hooks of `{X}`"
 _GRADIENTS = [
-    _look("tensor}.register_hook(lambda grad", "grad", _COMES, 3),
-    _look("X}.register_post_accumulate_grad_hook(lambda leaf", "leaf.grad", _LATER, 3),
+    _look("{tensor}.register_hook(lambda grad", "grad", _COMES, 3),
+    _look("{X}.register_post_accumulate_grad_hook(lambda leaf", "leaf.grad", _LATER, 3),
 ]
 _RUNS = [
     Move(_RUN),
@@ -135,8 +136,8 @@ _RUNS = [
     Move("result = {G}({F}({X}))", f"-> {_RUN}", "This line calls `{F}` and `{G}`, and not `net`", weight=2),
 ]
 _CHANGES = [
-    Move("{side}.register_forward_pre_hook(lambda _, args: args[0] * {3|5|10})", "-> pass", _INSTEAD, 2),
-    Move("{side}.register_forward_hook(lambda _, args, out: out * {3|5|10})", "-> pass", _INSTEAD, 2),
+    Move(f"{{side}}.{_BEFORE}: args[0] * {{3|5|10}})", "-> pass", _INSTEAD, 2),
+    Move(f"{{side}}.{_AFTER}: out * {{3|5|10}})", "-> pass", _INSTEAD, 2),
 ]
 _EDITS_IT, _IN_PLACE = "What is noted is no copy, and `{G}` edits it", _NET.replace("{outer}", "ReLU(inplace=True)")
 _BACKWARD = "({2..7} * {Y}).backward()"
@@ -155,8 +156,7 @@ HOOKS = Topic(
     moves={
         "net": [Move(_NET)], "edited": [Move(_IN_PLACE, "inplace=True -> ", _EDITS_IT, 2)], "look": _LOOKS,
         "late": [Move(f"{_RUN}\n{look.text}", f"-> {look.text}\n{_RUN}", _LATE) for look in _LOOKS],
-        "kept": [Move(f"{{T}} = {look.text}") for look in _LOOKS],
-        "remove": [Move("{T}.remove()", "-> pass", "`remove()` takes the hook away before the net runs")],
+        "removed": [Move(f"{{T}} = {look.text}\n{{T}}.remove()", "{T}.remove() -> pass", _REMOVED) for look in _LOOKS],
         "pass": [Move("net({X})", weight=2), Move("with torch.no_grad():\n    net({X})")],
         "modules": [Move(_MODULES % "smooth")], "grad": _GRADIENTS, "run": _RUNS, "change": _CHANGES,
         "turn": [Move("{tensor}.register_hook(lambda grad: grad * {-1|3|5|10})", "-> pass", _INSTEAD, 3)],
@@ -164,7 +164,7 @@ HOOKS = Topic(
         "end": [Move(_BACKWARD), Move("torch.autograd.grad({2..7} * {Y}, {X})", f"-> {_BACKWARD}", _RETURNS, weight=2)],
     },
     plans={
-        1: ["net look look look run", "net kept look remove look run", "net look look late"],
+        1: ["net look look look run", "net removed look look run", "net look look late"],
         2: ["net change look look look pass", "net look change look look pass", "edited look look look pass"],
         3: ["modules forward turn grad grad grad end", "modules forward grad turn grad grad end"],
     },
