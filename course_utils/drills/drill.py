@@ -88,13 +88,12 @@ def _due() -> tuple[str, str]:
     """The topic of a misconception that is open, else of the one that was cleared up longest ago, else any; and why."""
     topics = {lesson: name for name, table in TOPICS.items() for lesson in table.lessons}
     rows = [(topics[one], row) for row in stored().told.values() if (one := row.home.partition("/")[0]) in topics]
-    if still_open := [(topic, row) for topic, row in rows if row.is_open]:
-        topic, row = secrets.choice(still_open)
-        return topic, f"“{row.name}” is still open in `{row.exercise}`."
-    if rows:
-        topic, row = min(rows, key=lambda pair: pair[1].cleared_at or "")
-        return topic, f"You cleared up “{row.name}” longest ago."
-    return secrets.choice([*TOPICS]), ""
+    if not rows:
+        return secrets.choice([*TOPICS]), ""
+    drawn = secrets.SystemRandom().sample(rows, len(rows))  # of those that are open any may be the first
+    topic, row = min(drawn, key=lambda pair: pair[1].cleared_at or "")
+    still_open = f"“{row.name}” is still open in `{row.exercise}`."
+    return topic, still_open if row.is_open else f"You cleared up “{row.name}” longest ago."
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,11 +138,13 @@ class Drill(Shown):
         Returns:
             The score, one point for each key, as a card. ``progress()`` counts the first answer to each key.
         """
+        if repr(answers) in ("None", "Ellipsis", "{Ellipsis}"):
+            answers = {}
         if not isinstance(answers, Mapping):
-            if repr(answers) in ("None", "Ellipsis", "{Ellipsis}"):
-                return DrillScore(self)
-            expected = "expected", f"a dict with the keys {', '.join(self.choices)}"
-            details = ("you said", describe(answers, 40)), expected
+            details = (
+                ("you said", describe(answers, 40)),
+                ("expected", f"a dict with the keys {', '.join(self.choices)}"),
+            )
             return DrillScore(self, (Judged("your answer", False, "", details),))
         found = tuple(self._judged(question, answers.get(question.key, ...)) for question in self.questions)
         if all(one.is_right is None for one in found):
@@ -159,9 +160,7 @@ class Drill(Shown):
         if value in (..., question.answer):
             return Judged(question.key, value is not ... or None)
         if value is None:
-            values = ", ".join(map(repr, question.choices))
-            expected = "True or False" if True in question.choices else f"one of {values}"
-            return Judged(question.key, False, "", (said, ("expected", expected)))
+            return Judged(question.key, False, "", (said, ("expected", _one_of(question.choices))))
         decides = f"line {question.line}", self.lines[question.line - 1].strip()
         explanation = f"Line {question.line} decides. {question.explanation}"
         return Judged(question.key, False, explanation, (said, ("PyTorch", describe(question.answer)), decides))
@@ -171,11 +170,9 @@ class Drill(Shown):
         numbered = "\n".join(f"{number:2}  {line}" for number, line in enumerate(self.lines, 1))
         kinds: dict[str, list[str]] = {}
         for question in self.questions:
-            values = " or ".join(map(repr, question.choices)).replace(" or ", ", ", len(question.choices) - 2)
-            kinds.setdefault(f"{question.asks} {values}", []).append(f"`{question.key}`")
-        # It names the seed, so that it is the same drill tomorrow.
-        cell = [f"{_call(self.topic, self.level, f', seed={self.seed!r}')}.check({{"]
-        cell += [*(f'    "{key}": ...,' for key in self.choices), "})"]
+            kinds.setdefault(f"{question.asks} {_one_of(question.choices)}", []).append(f"`{question.key}`")
+        call = _call(self.topic, self.level, f", seed={self.seed!r}")  # the same drill tomorrow
+        cell = [f"{call}.check({{", *(f'    "{key}": ...,' for key in self.choices), "})"]
         blocks = [
             *[paragraph(self.because)] * bool(self.because),
             paragraph(f"{self.task} Read the program, do not run it: the check does that."),
@@ -262,6 +259,10 @@ def _wrong(one: Judged) -> Block:
     return item(_WRONG if one.explanation else _UNREADABLE, f"`{one.key}`", [*blocks, rows(one.details)])
 
 
+def _one_of(choices: tuple[Answer, ...]) -> str:
+    return "True or False" if True in choices else f"one of {', '.join(map(repr, choices))}"
+
+
 def _choice(given: Any, choices: tuple[Answer, ...]) -> Any:
     """The choice that an answer stands for; ``...`` for none yet, None for what is no answer to the question."""
     names: dict[str, Answer] = {str(choice).casefold(): choice for choice in choices}
@@ -269,6 +270,5 @@ def _choice(given: Any, choices: tuple[Answer, ...]) -> Any:
         names |= {"1": True, "0": False}
     with contextlib.suppress(AttributeError, TypeError, RuntimeError, ValueError):
         given = given.item()  # of NumPy and torch
-    is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
-    text = format(given, "g") if is_number else str(given).strip().casefold()
+    text = format(given, "g") if isinstance(given, (int, float)) else str(given).strip().casefold()
     return names.get(text, ... if given is None or given is ... else None)

@@ -7,7 +7,6 @@ Which line decides is found by running the program once more for each move, with
 import contextlib
 import random
 import re
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -105,7 +104,7 @@ class Refused(Exception):
 def space() -> dict[str, Any]:
     """What a program finds imported; what it draws, it draws from a fixed seed."""
     torch.default_generator.manual_seed(0)
-    return {"__name__": "drill", "torch": torch, "nn": nn, "F": F, "Thread": threading.Thread}
+    return {"__name__": "drill", "torch": torch, "nn": nn, "F": F}
 
 
 def execute(lines: Sequence[str], names: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -176,7 +175,7 @@ class _Page:
         self.topic, self.level, self.draw = topic, level, draw
         self.lines: list[str] = []
         self.made: list[_Made] = []
-        self.space, self.count = space(), 0
+        self.space, self.names = space(), iter(NAMES)
         self.everywhere: dict[str, str] = {}  # what holes in capitals are filled with
         for group in draw.choice(topic.plans[level]).split():
             moves = [move for move in topic.moves[group] if move.level <= level]
@@ -212,8 +211,7 @@ class _Page:
         if kind in self.topic.texts:
             return self._fill(self.draw.choice(self.topic.texts[kind]), {})
         if kind == "new" or kind.isupper():
-            self.count += 1
-            return NAMES[self.count - 1]
+            return next(self.names)
         named = _NAME.findall("\n".join(self.lines))
         uses = {name: named.count(name) for name in NAMES if name in self.space and name not in filled.values()}
         names = [name for name in uses if self.topic.kinds[kind](self.space[name], uses[name])]

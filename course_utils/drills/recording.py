@@ -9,15 +9,19 @@ from course_utils.drills.moves import Ask, Move, Topic, execute, tensors
 
 _OWN, _PLAIN = "{new} = torch.{fill}({SIZE}, requires_grad=True)", "{new} = torch.{fill}({SIZE})"
 _ASKED = "The flag is asked for when the tensor is made, and nothing lowers it later"
-_ONE = "An operation is recorded as soon as one operand requires grad, and `{up}` does here"
+_ONE = "An operation is recorded as soon as one operand requires grad, as `{up}` does: its result is no leaf"
 _NONE = "An operation is recorded only if an operand requires grad, and `{down}` does not"
 _VIEW = "A view answers for its base, where nothing is recorded too: `{up}` requires grad, and so the view says it does"
 _LATE = "When this line ran, `{down}` did not require grad; raising its flag afterwards changes nothing"
-_PARAMETER = "`nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad"
+_VALUES = "`nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad"
+_PARAMETER = Move(
+    "{new} = nn.Parameter({up}.sin())", ("nn.Parameter -> ", "-> {new} = {up}.data"), _VALUES, 2, usual=True
+)
 _WRITTEN = Move("{down}.{copy_|add_}({up})", "-> pass", "Writing `{up}` into `{down}` in place is recorded", 2, 2)
+_OUTSIDE = "{up} -> {up}.detach()", "-> {new} = {up}.detach().requires_grad_()"
 _COMPUTED = [
-    Move("{new} = {up}{.exp()|.sin()|.tanh()| * 2| / 3| - 4}", "{up} -> {up}.detach()", _ONE, weight=2, usual=True),
-    Move("{new} = {up} {*|+|-} {down}", "{up} -> {up}.detach()", _ONE, weight=2, usual=True),
+    Move("{new} = {up}{.exp()|.sin()|.tanh()| * 2| / 3| - 4}", _OUTSIDE, _ONE, weight=2, usual=True),
+    Move("{new} = {up} {*|+|-} {down}", _OUTSIDE, _ONE, weight=2, usual=True),
     Move("{new} = {down}{.cos()| * 3| + 5| - 6}", "{down} -> {down}.detach().requires_grad_()", _NONE, 1, 3, True),
 ]
 _CUTS = [
@@ -40,7 +44,7 @@ _SWITCHED = [
     Move("{down}.requires_grad_()", "-> pass", "`requires_grad_()` raises the flag of the tensor itself", 2),
     Move("{own}.requires_grad_(False)", "-> pass", "`requires_grad_(False)` lowers the flag of a leaf", 2),
     Move("{new} = {down} * 2\n{down}.requires_grad_()", "-> {down}.requires_grad_()\n{new} = {down} * 2", _LATE, 2),
-    Move("{new} = nn.Parameter({up}.sin())", "-> {new} = {up}.sin().detach()", _PARAMETER, 2, usual=True),
+    _PARAMETER,
 ]
 
 
@@ -72,22 +76,16 @@ FLAGS = Topic(
 )
 
 _LAST = "The name stands for the result of the line's last operation; the tensor that asked for the flag is before it"
-_NO_HISTORY = "You make `{new}` yourself: it has no history, whatever its flag"
-_NOTHING = "`{new}` does not require grad, so backward has nothing to do there"
-_RESULT = "`{up}` requires grad, so the operation is recorded: `{new}` is its result, and no leaf for backward to fill"
+_NO_HISTORY = "You make `{new}` yourself, without the flag: it has no history, and backward has nothing to do there"
 _SAME = "`{own}` has nothing to convert: this is the very object that `{own}` stands for"
 _AGAIN = "`{own}` is now the name of an operation's result; the leaf of that name has none any more"
 _ELSEWHERE = "The loss is not computed from `{own}`, so no gradient comes there"
 _MADE = [Move(_OWN, f"-> {_OWN} * 1", "You make `{new}` yourself, and ask for its flag", usual=True)]
 _START = [*_MADE, Move(f"{_OWN}{{ * 2| / 3| + 4|.exp()|.double()|.clone()}}", f"-> {_OWN}", _LAST, 1, 3, True)]
-_RESULTS = [
-    Move(move.text, f"-> {move.text.replace('= ', '= (')}).detach().requires_grad_()", _RESULT, usual=True)
-    for move in _COMPUTED[:2]
-]
 _NAMED = [
     Move("{new} = {own}.{float()|cpu()}", "{own}.{float()|cpu()} -> {own} * 1", _SAME, usual=True),
     Move("{own} = {own} {*|-} {2..9}", "-> {own} = {own}", _AGAIN),
-    Move("{new} = nn.Parameter({up}.sin())", "-> {new} = {up}.sin()", _PARAMETER, usual=True),
+    _PARAMETER,
 ]
 
 
@@ -108,9 +106,8 @@ LEAVES = Topic(
     },
     moves={
         "start": _START, "own": _MADE, "block": _BLOCKS, "end": [Move("loss.backward()")],
-        "plain": [Move(_PLAIN, f"-> {_OWN} * 1", _NO_HISTORY, usual=True),
-                  Move(_PLAIN, f"-> {_OWN}", _NOTHING, 2, usual=True)],
-        "any": [*_RESULTS, *_COMPUTED[2:], *_CUTS, *_NAMED, *_START],
+        "plain": [Move(_PLAIN, (f"-> {_OWN} * 1", f"-> {_OWN}"), _NO_HISTORY, usual=True)],
+        "any": [*_COMPUTED, *_CUTS, *_NAMED, *_START],
         "retain": [Move("{result}.retain_grad()", "-> pass", "`retain_grad()` lets backward fill it, leaf or not", 2)],
         "loss": [Move(f"loss = {text}.sum()", f"{text}. -> ({text} + {{own}}.sum()).", _ELSEWHERE, 2)
                  for text in ("{result}", "({result} * {up})")],
@@ -149,8 +146,6 @@ _CALLS = [
     Move("layer = nn.Linear({SIZE}, 2).eval()\n{new} = layer({down})", "eval() -> requires_grad_(False)", _EVAL, 2),
     _WRITTEN,
 ]  # fmt: skip
-_STREAM = "def stream(value):\n    with torch.no_grad():\n        yield value {*|+} {2..9}\nbatches = stream({up})\n"
-_WAITS = "The generator waits at its `yield` inside its block, and grad mode stays off until that block ends"
 _DEEP = [
     _SEEN,
     Move("with torch.{no}:\n    {look1}\n    with torch.{on}:\n        {look2}\n    {look3}", ("with torch.{no}: -> if "
@@ -158,11 +153,6 @@ _DEEP = [
          "that of the block around holds again", 3, 2),
     Move("with torch.inference_mode():\n    with torch.{on}:\n        {new} = {up} * {2..9}", "with "
          "torch.inference_mode(): -> if True:", "Inference mode records nothing, whatever grad mode says", 3),
-    Move(f"{_STREAM}{{new1}} = next(batches)\n{{new2}} = torch.is_grad_enabled()\nbatches.close()\n{{new3}} = "
-         "torch.is_grad_enabled()", ("with torch.no_grad(): -> if True:", "batches.close() -> pass"), _WAITS, 3),
-    Move("seen = []\nwith torch.no_grad():\n    worker = Thread(target=lambda: seen.append({up} * 2))\n    "
-         "worker.start()\n    worker.join()\n{new} = seen[0]", "lambda: seen.append({up} * 2) -> "
-         "torch.no_grad()(lambda: seen.append({up} * 2))", "Each thread has a grad mode of its own, at first on", 3),
 ]  # fmt: skip
 
 

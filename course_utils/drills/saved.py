@@ -40,8 +40,7 @@ _EDITS = [
     Move("{V}.{mul|add}(2)", "{V}.{mul|add} -> {V}.detach().{mul|add}_", _DROPPED, weight=3.5),
 ]
 _THROUGH = [
-    Move("{W} = {V}.detach()\n{W}.{method}", "detach -> clone", _SHARES, 2, 3),
-    Move("{W} = {V}{[1:]|[:2]|[0]}\n{W}.{method}", "{[1:]|[:2]|[0]} -> {[1:]|[:2]|[0]}.clone()", _SHARES, 2, 3),
+    Move("{W} = {V}{[1:]|[0]|.detach()}\n{W}.{method}", "{V}{[1:]|[0]|.detach()} -> {V}.clone()", _SHARES, 2, 6),
     Move("{W} = {V}.clone()\n{V}.{method}", "{V}.{method} -> {W}.{method}", _PLAIN, 2, 2),
     Move("{W} = {V}.data\n{W}.{method}", _DATA, _APART, 2, 6),
     Move("{W} = {V}\n{W} = {W} {*|-} {2..5}", "= {W} {*|-} -> {*|-}=", "This line gives `{W}` to a new tensor", 2, 5),
@@ -54,20 +53,18 @@ _UNCOUNTED = [
 
 
 def _edits(lines: Sequence[str]) -> dict[str, Answer]:
-    """Looks at all tensors when the loss is computed and before backward."""
+    """Holds what is there after the edit against what was there before it, and the gradient against the one without."""
     loss = next(at for at, line in enumerate(lines, 1) if line.startswith("loss = "))
-    names = execute(lines[:loss])
-    leaves = [value for value in tensors(names).values() if value.is_leaf]
-    right = torch.autograd.grad(names["loss"], leaves, retain_graph=True)
-    before = {name: (value, value.detach().clone(), value._version) for name, value in tensors(names).items()}
-    exec("\n".join(lines[loss:-1]), names)
+    before, after = tensors(execute(lines[:loss])), execute(lines[:-1])
     found: dict[str, Answer] = {}
-    for name, (value, values, version) in before.items():
-        found |= {f"{name} changed": not value.detach().equal(values), f"{name} counted": value._version > version}
-    execute(lines[-1:], names)
-    grads = [leaf.grad for leaf in leaves if leaf.grad is not None]
-    is_right = all(grad.equal(gradient) for grad, gradient in zip(grads, right, strict=False))
-    return found | {"backward": ERROR if len(grads) < len(leaves) else RIGHT if is_right else WRONG}
+    for name, value in before.items():
+        found[f"{name} changed"] = not after[name].equal(value)
+        found[f"{name} counted"] = after[name]._version > value._version
+    runs = execute([*lines[:loss], lines[-1]]), execute(lines)
+    right, got = ([names[name].grad for name, value in before.items() if value.is_leaf] for names in runs)
+    if any(grad is None for grad in got):
+        return found | {"backward": ERROR}
+    return found | {"backward": RIGHT if all(map(torch.equal, got, right)) else WRONG}
 
 
 EDITS = Topic(
