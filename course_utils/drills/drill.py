@@ -90,8 +90,7 @@ def _due() -> tuple[str, str]:
     rows = [(topics[one], row) for row in stored().told.values() if (one := row.home.partition("/")[0]) in topics]
     if not rows:
         return secrets.choice([*TOPICS]), ""
-    drawn = secrets.SystemRandom().sample(rows, len(rows))  # of those that are open any may be the first
-    topic, row = min(drawn, key=lambda pair: pair[1].cleared_at or "")
+    topic, row = min(rows, key=lambda pair: pair[1].cleared_at or "")
     still_open = f"“{row.name}” is still open in `{row.exercise}`."
     return topic, still_open if row.is_open else f"You cleared up “{row.name}” longest ago."
 
@@ -141,10 +140,7 @@ class Drill(Shown):
         if repr(answers) in ("None", "Ellipsis", "{Ellipsis}"):
             answers = {}
         if not isinstance(answers, Mapping):
-            details = (
-                ("you said", describe(answers, 40)),
-                ("expected", f"a dict with the keys {', '.join(self.choices)}"),
-            )
+            details = ("you said", describe(answers, 40)), ("expected", f"a dict with {', '.join(self.choices)}")
             return DrillScore(self, (Judged("your answer", False, "", details),))
         found = tuple(self._judged(question, answers.get(question.key, ...)) for question in self.questions)
         if all(one.is_right is None for one in found):

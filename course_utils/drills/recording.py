@@ -76,7 +76,7 @@ FLAGS = Topic(
 )
 
 _LAST = "The name stands for the result of the line's last operation; the tensor that asked for the flag is before it"
-_NO_HISTORY = "You make `{new}` yourself, without the flag: it has no history, and backward has nothing to do there"
+_NO_HISTORY = "You make `{new}` yourself, without the flag: it has no history, and gets no gradient"
 _SAME = "`{own}` has nothing to convert: this is the very object that `{own}` stands for"
 _AGAIN = "`{own}` is now the name of an operation's result; the leaf of that name has none any more"
 _ELSEWHERE = "The loss is not computed from `{own}`, so no gradient comes there"
@@ -129,14 +129,12 @@ _STAYS = "As a statement `set_grad_enabled` holds from its line on, to the end o
 _CALLED = "What counts is the mode when `{g}` is called, not the mode when it was written"
 _NOBODY = "`torch.no_grad()` alone on a line makes a context manager that nobody enters: nothing is switched off"
 _EVAL = "`eval()` changes what dropout and batch norm do, and nothing about recording"
-_STRAIGHT = [
+_DECORATED = "@torch.{no_grad|inference_mode}()"
+_MODES = [
     Move("with torch.{off}:\n    {look1}\n{look2}", _BLOCK, _UNTIL, weight=3),
     Move(f"torch.no_grad()\n{_LOOK}", f"torch.no_grad() -> {_OFF}", _NOBODY, weight=2),
     Move(f"{_OFF}\n{{look}}", f"{_OFF} -> pass", _STAYS, weight=1.5),
     Move("torch.set_grad_enabled(True)\n{look}", "torch.set_grad_enabled(True) -> pass", _STAYS, weight=1.5),
-]
-_DECORATED = "@torch.{no_grad|inference_mode}()"
-_CALLS = [
     Move(f"{_DECORATED}\ndef {{f}}(value):\n    return value * {{2..9}}\n{{new1}} = {{f}}({{up}})\n{{new2}} = "
          "torch.is_grad_enabled()", (f"{_DECORATED} -> pass", f"{_DECORATED} -> {_OFF}"), "The decorator switches grad "
          "mode off while `{f}` runs, and only then", 2, 2),
@@ -145,8 +143,6 @@ _CALLS = [
     Move("{g} = lambda value: value {*|+} {2..9}\nwith torch.{off}:\n    {new} = {g}({up})", _BLOCK[0], _CALLED, 2),
     Move("layer = nn.Linear({SIZE}, 2).eval()\n{new} = layer({down})", "eval() -> requires_grad_(False)", _EVAL, 2),
     _WRITTEN,
-]  # fmt: skip
-_DEEP = [
     _SEEN,
     Move("with torch.{no}:\n    {look1}\n    with torch.{on}:\n        {look2}\n    {look3}", ("with torch.{no}: -> if "
          "True:", "with torch.{on}: -> if True:"), "The innermost block around a line decides its mode, and behind it "
@@ -166,12 +162,8 @@ MODES = Topic(
     task="What is each of these when all has run?",
     lessons=["volatile_history", "no_grad"],
     asks={"": Ask("what is its value?", {True: "`{key}` is True", False: "`{key}` is False"})},
-    moves={"own": [Move(_OWN)], "plain": [Move(_PLAIN)], "any": _STRAIGHT, "call": _CALLS, "deep": _DEEP},
-    plans={
-        1: ["own any any any", "own any any"],
-        2: ["own plain call call any", "own plain any call call", "own plain any call"],
-        3: ["own deep any deep", "own any deep deep", "own plain deep call"],
-    },
+    moves={"own": [Move(_OWN)], "plain": [Move(_PLAIN)], "any": _MODES},
+    plans={1: ["own any any any", "own any any"], 2: ["own plain any any any"], 3: ["own plain any any any"]},
     read=_modes,
     kinds=_KINDS,
     texts={

@@ -31,6 +31,7 @@ _DROPPED = "Without the underscore a new tensor is made and dropped; `{V}` stays
 _ARRAY = "The array shares the memory of `{V}`, and NumPy knows of no version counter"
 _BACK = "`copy_` puts back the values, but no version counter goes back, and backward looks at that alone"
 _DATA, _CLONE = ("data -> clone()", "data -> detach()"), "{.detach()|}.clone() -> .detach()"
+_SAVED = "{W} = {V}.detach().clone()\nwith torch.no_grad():\n    {V}.{method}\n    {V}.copy_({W})"
 _EDITS = [
     Move("{V}.{method}", "-> pass", _PLAIN, weight=2.5),
     Move("with torch.no_grad():\n    {V}.{method}", "{V}.{method} -> pass", _PLAIN, weight=2),
@@ -38,15 +39,10 @@ _EDITS = [
     Move("{V}.data.{method}", _DATA, _APART, weight=4),
     Move("{V}{.detach()|}.clone().{method}", _CLONE, _OWN, weight=4),
     Move("{V}.{mul|add}(2)", "{V}.{mul|add} -> {V}.detach().{mul|add}_", _DROPPED, weight=3.5),
-]
-_THROUGH = [
     Move("{W} = {V}{[1:]|[0]|.detach()}\n{W}.{method}", "{V}{[1:]|[0]|.detach()} -> {V}.clone()", _SHARES, 2, 6),
     Move("{W} = {V}.clone()\n{V}.{method}", "{V}.{method} -> {W}.{method}", _PLAIN, 2, 2),
     Move("{W} = {V}.data\n{W}.{method}", _DATA, _APART, 2, 6),
-    Move("{W} = {V}\n{W} = {W} {*|-} {2..5}", "= {W} {*|-} -> {*|-}=", "This line gives `{W}` to a new tensor", 2, 5),
-]
-_SAVED = "{W} = {V}.detach().clone()\nwith torch.no_grad():\n    {V}.{method}\n    {V}.copy_({W})"
-_UNCOUNTED = [
+    Move("{W} = {V}\n{W} = {W} {*|-} {2..5}", "= {W} {*|-} -> {*|-}=", "This line gives `{W}` to a new tensor", 2, 8),
     Move("{W} = {V}.detach().numpy()\n{W} {*|+}= 3", (".numpy() -> .clone().numpy()", ".numpy() -> "), _ARRAY, 3, 3),
     Move(_SAVED, ("{V}.copy_({W}) -> pass", "{V}.{method}\n    {V}.copy_({W}) -> pass"), _BACK, 3, 2.5),
 ]
@@ -79,9 +75,8 @@ EDITS = Topic(
             ERROR: "backward finds that the version counter of a tensor that it needs has moved",
             WRONG: "backward takes new values for the old ones", RIGHT: "backward gives the right gradient"}),
     },
-    moves={"head": _HEADS, "edit": _EDITS, "through": _THROUGH, "uncounted": _UNCOUNTED,
-           "end": [Move("loss.backward()")]},
-    plans={1: ["head edit end"], 2: ["head through end"], 3: ["head uncounted end"]},
+    moves={"head": _HEADS, "edit": _EDITS, "end": [Move("loss.backward()")]},
+    plans={1: ["head edit end"], 2: ["head edit end"], 3: ["head edit end"]},
     read=_edits,
     texts={"SIZE": "345", "keeps": ("exp", "sqrt", "tanh", "sigmoid"), "saves": ("sin", "cos", "square"),
            "method": ("mul_(2)", "mul_(3)", "add_(1)", "add_(2)", "zero_()")},
@@ -123,12 +118,9 @@ _WHERE = "`{Function}` saves only what this line names, and only where its input
 _CLASSES = [
     Move(_CLASS % _SAVE, (f"{_SAVE} -> pass", f"{_SAVE} -> {_ALL}"), _SAVES, 2, 3),
     Move(_CLASS % "ctx.shape = value.shape", f"ctx.shape = value.shape -> {_ALL}", "A shape holds no values", 2),
-]
-_LASTING = [
     Move(_CLASS % "ctx.kept = {kept}", ("ctx.kept = {kept} -> pass", "{kept} -> value, factor"), _STAYS, 3, 1.5),
     Move(_CLASS % (_IF + _SAVE), ("if -> if not", f"{_IF}{_SAVE} -> {_ALL}"), _WHERE, 3),
 ]
-_BACKWARD = Move("{total}.backward()", "-> pass", "Backward frees what was saved for it", 3)
 
 
 def _held(lines: Sequence[str]) -> dict[str, bool]:
@@ -152,12 +144,12 @@ FUNCTIONS = Topic(
         "leaf": [Move("{new} = torch.{full}, requires_grad=True)", ", requires_grad=True -> ", _LEAF, usual=True)],
         "plain": [Move("{B} = torch.{full})")], "step": _STEPS, "combine": _COMBINE,
         "reduce": [Move("{new} = {last}.{sum|mean}()", "{last} -> ({last} * {last})", "`{sum|mean}` needs no values")],
-        "class": _CLASSES, "lasting": _LASTING, "end": [_BACKWARD],
+        "class": _CLASSES, "end": [Move("{total}.backward()", "-> pass", "Backward frees what was saved for it", 3)],
     },
     plans={
         1: ["leaf step step step step step reduce", "leaf plain step combine step step step reduce"],
         2: ["class step reduce", "class step step reduce"],
-        3: ["lasting step reduce", "lasting step reduce end", "class step reduce end"],
+        3: ["class step reduce", "class step reduce end"],
     },
     read=_held,
     kinds={
