@@ -32,7 +32,6 @@ TOPICS = {
     "functions": FUNCTIONS, "scale": SCALE, "in_dims": IN_DIMS,
 }  # fmt: skip
 REVIEW = "review"
-_FRESH_SEEDS = 1_000_000
 _WRONG, _UNREADABLE = Sign("✗", "not what happens", ORANGE), Sign("✗", "no answer to the question", ORANGE)
 _RIGHT, _OPEN = Sign("✓", "right", GREEN), Sign("-", "no answer yet", GREY)
 
@@ -72,7 +71,7 @@ def drill(topic: str | None = None, seed: int | str | None = None, level: int = 
     if level not in LEVELS:
         raise ValueError(explain(f"drill({topic!r}, level={describe(level)}) was asked for.", "level 1, 2 or 3."))
     if seed is None:
-        seed = secrets.randbelow(_FRESH_SEEDS)
+        seed = secrets.randbelow(1_000_000)
     elif not isinstance(seed, str) and not hasattr(seed, "__index__"):
         did = f"drill(..., seed={describe(seed)}) was called."
         raise TypeError(explain(did, "a whole number, a text, or None for a fresh seed."))
@@ -229,7 +228,11 @@ class DrillScore(Shown):
         return "passed" if float(self) == self.possible else "partial"
 
     def card(self) -> Block:
-        wrong = [_wrong(one) for one in self.answers if one.is_right is False]
+        wrong = [
+            item(_WRONG if why else _UNREADABLE, f"`{key}`", [*[paragraph(why)] * bool(why), rows(details)])
+            for key, is_right, why, details in self.answers
+            if is_right is False
+        ]
         keys = {
             is_right: [f"`{one.key}`" for one in self.answers if one.is_right is is_right] for is_right in (True, None)
         }
@@ -248,11 +251,6 @@ class DrillScore(Shown):
         if self.status != "passed":
             return f"answer again, or go on: {another}."
         return f"{another}, `{_call(topic, level + 1)}` a harder one." if level < 3 else f"{another}."
-
-
-def _wrong(one: Judged) -> Block:
-    blocks = [paragraph(one.explanation)] * bool(one.explanation)
-    return item(_WRONG if one.explanation else _UNREADABLE, f"`{one.key}`", [*blocks, rows(one.details)])
 
 
 def _one_of(choices: tuple[Answer, ...]) -> str:

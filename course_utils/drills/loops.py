@@ -60,33 +60,35 @@ SCALE = Topic(
 )  # fmt: skip
 
 Dims = tuple[int | None, ...]
-_ROWS: list[Dims] = [(0, 0), (0, None), (None, 0)]
-_COLUMNS: list[Dims] = [(0, 1), (1, 0), (1, 1), (1, None), (None, 1)]
+_PAIRS: list[Dims] = [(0, 0), (0, None), (None, 0), (0, 1), (1, 0), (1, 1), (1, None), (None, 1)]
 _LEAVES: list[Dims] = [(0, None, 0), (0, None, None), (None, 0, 0), (0, 0, None), (None, 0, None), (0, 0, 0)]
-_KEYS = {  # by what takes one row, one column, or a dict: what is tried
-    "[t]": [*map(str, _ROWS), "0"],
-    "[:, t]": [*map(str, _ROWS + _COLUMNS), "0", "1", "(-1, 0)", "(0, -1)", "(-1, None)", "(None, -1)"],
-    "{": [*(f"({{'w': {w}, 'b': {b}}}, {x})" for w, b, x in _LEAVES), "({'w': None, 'b': None}, 0)", "0", "(0, None)"],
-}
+_PAIR_KEYS = [*map(str, _PAIRS), "0", "1", "(-1, 0)", "(0, -1)", "(-1, None)", "(None, -1)"]
+_LEAF_KEYS = [
+    *(f"({{'w': {w}, 'b': {b}}}, {x})" for w, b, x in _LEAVES),
+    "({'w': None, 'b': None}, 0)",
+    "0",
+    "(0, None)",
+]
 _TAKES = {0: ("{}[t]", "one row of `{}`"), 1: ("{}[:, t]", "one column of `{}`"), None: ("{}", "the whole of `{}`")}
 
 
-def _vmapped(call: str, names: str, chosen: Sequence[Dims], every: Sequence[Dims], level: int) -> list[Move]:
-    """Loops that take of each name what dims say, held against those of all others."""
+def _vmapped(call: str, names: str, every: Sequence[Dims], level: int) -> list[Move]:
+    """Loops that take of each name what dims say, each held against all others; columns come a level later."""
     texts, words = {}, {}
     for dims in every:
         taken = [_TAKES[dim][0].format(name) for name, dim in zip(names, dims, strict=True)]
         said = [_TAKES[dim][1].format(name) for name, dim in zip(names, dims, strict=True)]
         texts[dims] = f"loop = torch.stack([{{NAME}}({call.format(*taken)}) for t in range({{N}})])"
         words[dims] = f"The loop takes {', '.join(said[:-1])} and {said[-1]} at a time"
-    return [Move(texts[dims], [f"-> {text}" for text in texts.values()], words[dims], level) for dims in chosen]
+    edits = [f"-> {text}" for text in texts.values()]
+    return [Move(texts[dims], edits, words[dims], level + (1 in dims)) for dims in every]
 
 
 def _dims(lines: Sequence[str]) -> dict[str, bool]:
     """Which dims give what the loop gives. One that cannot be run does not."""
     *head, once = lines
     names, found = execute(head), {}
-    for key in next(_KEYS[mark] for mark in reversed(_KEYS) if mark in "".join(lines)):
+    for key in _LEAF_KEYS if "{" in once else _PAIR_KEYS:
         try:
             made, loop = execute([once.replace("IN_DIMS", key)], names)["once"], names["loop"]
             found[key] = made.shape == loop.shape and torch.allclose(made, loop, rtol=1e-3, atol=1e-5)
@@ -103,14 +105,13 @@ IN_DIMS = Topic(
     asks={"": Ask("equal?", {True: "`{key}` gives the same", False: "`{key}` does not give the same"})},
     moves={
         "two": [Move(f"a = {_TENSOR}\nb = {_TENSOR}\n{{NAME}} = lambda p, q: {{body}}")],
-        "rows": _vmapped("{}, {}", "ab", _ROWS, _ROWS, 1),
-        "columns": _vmapped("{}, {}", "ab", _COLUMNS, [*_ROWS, *_COLUMNS], 2),
+        "pairs": _vmapped("{}, {}", "ab", _PAIRS, 1),
         "leaves": [Move(f"w = {_TENSOR}\nb = {_TENSOR}\nx = {_TENSOR}\n{{NAME}} = lambda p, q: {{leafy}}")],
-        "each": _vmapped('{{"w": {}, "b": {}}}, {}', "wbx", _LEAVES, _LEAVES, 3),
+        "each": _vmapped('{{"w": {}, "b": {}}}, {}', "wbx", _LEAVES, 3),
         "end": [Move("once = torch.vmap({NAME}, in_dims=IN_DIMS)(a, b)")],
         "end-leaves": [Move('once = torch.vmap({NAME}, in_dims=IN_DIMS)({"w": w, "b": b}, x)')],
     },
-    plans={1: ["two rows end"], 2: ["two columns end"], 3: ["leaves each end-leaves"]},
+    plans={1: ["two pairs end"], 2: ["two pairs end"], 3: ["leaves each end-leaves"]},
     read=_dims,
     texts={
         "body": ("p @ q / {2..9}", "p @ q + {2..9}", "p * q + {2..9}", "(p - q) / {2..9}", "p.sum() - {2..9} * q"),

@@ -18,17 +18,17 @@ _MASK = "Both are called on all rows, and no row of the result of `{p}` is used:
 _OFF = "`{p}` is called where nothing is recorded, so backward never comes there"
 _CUT = "`{p}` is called and recorded, and `detach()` cuts it off: backward never comes there"
 _EMPTY = "`{p}` is called on a batch of no rows. It is part of the graph, and a sum over no rows is zero"
-_NOT_CALLED, _ALONE = "-> {new} = torch.zeros({ROWS}, 2)", ("-> {new} = {p}({x})", "-> {new} = {q}({x})")
-_NO_ROW = "{new1} = torch.tensor([False] * {ROWS})\n{new} = torch.zeros({ROWS}, 2)\n%s{new}[{new1}] = {p}({x}[{new1}])"
+_NOT_CALLED, _ALONE = "-> {new} = torch.zeros({ROWS}, 2)", ("-> {new} = {p}({X})", "-> {new} = {q}({X})")
+_NO_ROW = "{new1} = torch.tensor([False] * {ROWS})\n{new} = torch.zeros({ROWS}, 2)\n%s{new}[{new1}] = {p}({X}[{new1}])"
 _GATES = [
-    Move("{new} = {0.0|0} * {p}({x})", ("{0.0|0} -> 1.0", _NOT_CALLED), _ZERO, weight=2),
-    Move("{new} = {2..5} * {p}({x})", ("({x}) -> ({x}).detach()", _NOT_CALLED), _ONE),
-    Move("{new} = [{p}({x}), {q}({x})][1]", ("[1] -> [0]", *_ALONE), _DROP, weight=2),
-    Move("{new} = {p}({x}) if {1..3} > {4..6} else {q}({x})", "> -> <", _SKIP, weight=4),
-    Move("{new} = torch.where(torch.tensor(False), {p}({x}), {q}({x}))", ("False -> True", *_ALONE), _MASK, weight=2),
-    Move("with torch.no_grad():\n    {new} = {p}({x})", ("no_grad() -> enable_grad()", _NOT_CALLED), _OFF, 2),
-    Move("{new} = {2..5} * {p}({x}).detach()", (".detach() -> ", _NOT_CALLED), _CUT, 2),
-    Move(_NO_ROW % "", ("False -> True", "= {p}({x}[{new1}]) -> = 0"), _EMPTY, 2, 2),
+    Move("{new} = {0.0|0} * {p}({X})", ("{0.0|0} -> 1.0", _NOT_CALLED), _ZERO, weight=2),
+    Move("{new} = {2..5} * {p}({X})", ("({X}) -> ({X}).detach()", _NOT_CALLED), _ONE),
+    Move("{new} = [{p}({X}), {q}({X})][1]", ("[1] -> [0]", *_ALONE), _DROP, weight=2),
+    Move("{new} = {p}({X}) if {1..3} > {4..6} else {q}({X})", "> -> <", _SKIP, weight=4),
+    Move("{new} = torch.where(torch.tensor(False), {p}({X}), {q}({X}))", ("False -> True", *_ALONE), _MASK, weight=2),
+    Move("with torch.no_grad():\n    {new} = {p}({X})", ("no_grad() -> enable_grad()", _NOT_CALLED), _OFF, 2),
+    Move("{new} = {2..5} * {p}({X}).detach()", (".detach() -> ", _NOT_CALLED), _CUT, 2),
+    Move(_NO_ROW % "", ("False -> True", "= {p}({X}[{new1}]) -> = 0"), _EMPTY, 2, 2),
     Move(_NO_ROW % "if {new1}.any(): ", "False -> True", "No row is chosen, and so `{p}` is not called", 2, 3),
 ]
 _HALF = "The gradient of `{P}` is multiplied by zero on the way back, and that of `{Q}` is not"
@@ -89,7 +89,6 @@ GATES = Topic(
     plans={1: ["start gate gate end"], 2: ["start gate gate end"], 3: ["pair first clear second step"]},
     read=_branches,
     kinds={
-        "x": lambda value, uses: bool(tensors({"": value})) and value.shape[1:] != (2,) and value.dim() == 2,
         **dict.fromkeys("pq", lambda value, uses: isinstance(value, nn.Linear) and uses == 1),
         "r": lambda value, uses: bool(tensors({"": value})) and value.shape[1:] == (2,),
     },
@@ -128,10 +127,6 @@ _RUNS = [
     Move("result = net.forward({X})", ".forward -> ", _METHOD, weight=1.5),
     Move("result = {G}({F}({X}))", f"-> {_RUN}", "This line calls `{F}` and `{G}`, and not `net`", weight=2),
 ]
-_CHANGES = [
-    Move(f"{{side}}.{_BEFORE}: args[0] * {{3|5|10}})", "-> pass", _INSTEAD, 2),
-    Move(f"{{side}}.{_AFTER}: out * {{3|5|10}})", "-> pass", _INSTEAD, 2),
-]
 _BACKWARD = "({2..7} * {Y}).backward()"
 
 
@@ -149,15 +144,16 @@ HOOKS = Topic(
         "net": [Move(_NET)], "look": _LOOKS,
         "late": [Move(f"{_RUN}\n{look.text}", f"-> {look.text}\n{_RUN}", _LATE) for look in _LOOKS],
         "removed": [Move(f"{{T}} = {look.text}\n{{T}}.remove()", "{T}.remove() -> pass", _REMOVED) for look in _LOOKS],
-        "pass": [Move("net({X})", weight=2), Move("with torch.no_grad():\n    net({X})")],
-        "modules": [Move(_MODULES)], "grad": _GRADIENTS, "run": _RUNS, "change": _CHANGES,
+        "change": [Move(f"{{side}}.{_BEFORE}: args[0] * {{3|5|10}})", "-> pass", _INSTEAD, 2),
+                   Move(f"{{side}}.{_AFTER}: out * {{3|5|10}})", "-> pass", _INSTEAD, 2)],
+        "modules": [Move(_MODULES)], "grad": _GRADIENTS, "run": _RUNS,
         "turn": [Move("{tensor}.register_hook(lambda grad: grad * {-1|3|5|10})", "-> pass", _INSTEAD, 3)],
         "forward": [Move("{X} = torch.tensor([{number}], requires_grad=True)\n{H} = {F}({X})\n{Y} = {G}({H})")],
         "end": [Move(_BACKWARD), Move("torch.autograd.grad({2..7} * {Y}, {X})", f"-> {_BACKWARD}", _RETURNS, weight=2)],
     },
     plans={
         1: ["net look look look run", "net removed look look run", "net look look late"],
-        2: ["net change look look look pass", "net look change look look pass"],
+        2: ["net change look look look run", "net look change look look run"],
         3: ["modules forward turn grad grad grad end", "modules forward grad turn grad grad end"],
     },
     read=_noted,
