@@ -63,12 +63,7 @@ Dims = tuple[int | None, ...]
 _PAIRS: list[Dims] = [(0, 0), (0, None), (None, 0), (0, 1), (1, 0), (1, 1), (1, None), (None, 1)]
 _LEAVES: list[Dims] = [(0, None, 0), (0, None, None), (None, 0, 0), (0, 0, None), (None, 0, None), (0, 0, 0)]
 _PAIR_KEYS = [*map(str, _PAIRS), "0", "1", "(-1, 0)", "(0, -1)", "(-1, None)", "(None, -1)"]
-_LEAF_KEYS = [
-    *(f"({{'w': {w}, 'b': {b}}}, {x})" for w, b, x in _LEAVES),
-    "({'w': None, 'b': None}, 0)",
-    "0",
-    "(0, None)",
-]
+_LEAF_KEYS = [*(f"({{'w': {w}, 'b': {b}}}, {x})" for w, b, x in _LEAVES), "({'w': None, 'b': None}, 0)", "0"]
 _TAKES = {0: ("{}[t]", "one row of `{}`"), 1: ("{}[:, t]", "one column of `{}`"), None: ("{}", "the whole of `{}`")}
 
 

@@ -19,33 +19,27 @@ _PARAMETER = Move(
 )
 _WRITTEN = Move("{down}.{copy_|add_}({up})", "-> pass", "Writing `{up}` into `{down}` in place is recorded", 2, 2)
 _OUTSIDE = "{up} -> {up}.detach()", "-> {new} = {up}.detach().requires_grad_()"
-_COMPUTED = [
+_SEEN = Move("with torch.no_grad():\n    {new} = {up}[1:]", "[1:] -> [1:].clone()", _VIEW, 3, usual=True)
+_ANY = [
     Move("{new} = {up}{.exp()|.sin()|.tanh()| * 2| / 3| - 4}", _OUTSIDE, _ONE, weight=2, usual=True),
     Move("{new} = {up} {*|+|-} {down}", _OUTSIDE, _ONE, weight=2, usual=True),
     Move("{new} = {down}{.cos()| * 3| + 5| - 6}", "{down} -> {down}.detach().requires_grad_()", _NONE, 1, 3, True),
-]
-_CUTS = [
     Move("{new} = {up}.detach()", "detach -> clone", "`detach()` gives a tensor outside the graph", weight=3),
     Move("{new} = {up}.data", "data -> clone()", "`.data` gives a tensor outside the graph", 2),
     Move("{new} = torch.tensor({up}.tolist())", "-> {new} = {up}.clone()", "Python numbers carry no history", 2),
     Move("{new} = torch.{ones|zeros}_like({up})", "-> {new} = {up}.clone()", "Only shape and dtype are `{up}`'s", 2),
     Move("{new} = ({up} {<|>} {0|1}).float()", "-> {new} = {up}.clone()", "Truth values cannot require grad", 2),
-]
-_SEEN = Move("with torch.no_grad():\n    {new} = {up}[1:]", "[1:] -> [1:].clone()", _VIEW, 3, usual=True)
-_BLOCKS = [
     Move("with torch.no_grad():\n    {new1} = {up}.exp()\n    {new2} = {new1} {*|+} {up}",
          "with torch.no_grad(): -> if True:", "Nothing that is computed under `no_grad()` is recorded", 3, 1.5),
     Move("with torch.no_grad():\n    with torch.enable_grad():\n        {new} = {up} {*|+} {2..9}",
          "with torch.enable_grad(): -> if True:", "`enable_grad()` switches recording on, also inside `no_grad()`", 3),
     _SEEN,
-]  # fmt: skip
-_SWITCHED = [
     _WRITTEN,
     Move("{down}.requires_grad_()", "-> pass", "`requires_grad_()` raises the flag of the tensor itself", 2),
     Move("{own}.requires_grad_(False)", "-> pass", "`requires_grad_(False)` lowers the flag of a leaf", 2),
     Move("{new} = {down} * 2\n{down}.requires_grad_()", "-> {down}.requires_grad_()\n{new} = {down} * 2", _LATE, 2),
     _PARAMETER,
-]
+]  # fmt: skip
 
 
 def _is_vector(value: Any, flag: bool) -> bool:
@@ -67,7 +61,7 @@ FLAGS = Topic(
     moves={
         "own": [Move(_OWN, f"-> {_PLAIN}", _ASKED, usual=True)],
         "plain": [Move(_PLAIN, f"-> {_OWN}", "A new tensor does not require grad unless you ask for it", usual=True)],
-        "any": [*_COMPUTED, *_CUTS, *_BLOCKS, *_SWITCHED],
+        "any": _ANY,
     },
     plans={n: [f"own plain{' any' * lines}", f"plain own{' any' * lines}"] for n, lines in ((1, 4), (2, 6), (3, 6))},
     read=lambda lines: {name: value.requires_grad for name, value in tensors(execute(lines)).items()},
@@ -80,12 +74,10 @@ _NO_HISTORY = "You make `{new}` yourself, without the flag: it has no history, a
 _SAME = "`{own}` has nothing to convert: this is the very object that `{own}` stands for"
 _AGAIN = "`{own}` is now the name of an operation's result; the leaf of that name has none any more"
 _ELSEWHERE = "The loss is not computed from `{own}`, so no gradient comes there"
-_MADE = [Move(_OWN, f"-> {_OWN} * 1", "You make `{new}` yourself, and ask for its flag", usual=True)]
-_START = [*_MADE, Move(f"{_OWN}{{ * 2| / 3| + 4|.exp()|.double()|.clone()}}", f"-> {_OWN}", _LAST, 1, 3, True)]
 _NAMED = [
+    Move(f"{_OWN}{{ * 2| / 3| + 4|.exp()|.double()|.clone()}}", f"-> {_OWN}", _LAST, 1, 3, True),
     Move("{new} = {own}.{float()|cpu()}", "{own}.{float()|cpu()} -> {own} * 1", _SAME, usual=True),
     Move("{own} = {own} {*|-} {2..9}", "-> {own} = {own}", _AGAIN),
-    _PARAMETER,
 ]
 
 
@@ -105,17 +97,17 @@ LEAVES = Topic(
         "": Ask("is it a leaf?", {True: "`{key}` is a leaf", False: "`{key}` has a `grad_fn` and is no leaf"}),
     },
     moves={
-        "start": _START, "own": _MADE, "block": _BLOCKS, "end": [Move("loss.backward()")],
+        "own": [Move(_OWN, f"-> {_OWN} * 1", "You make `{new}` yourself, and ask for its flag", usual=True)],
         "plain": [Move(_PLAIN, (f"-> {_OWN} * 1", f"-> {_OWN}"), _NO_HISTORY, usual=True)],
-        "any": [*_COMPUTED, *_CUTS, *_NAMED, *_START],
+        "any": [*_ANY, *_NAMED], "end": [Move("loss.backward()")],
         "retain": [Move("{result}.retain_grad()", "-> pass", "`retain_grad()` lets backward fill it, leaf or not", 2)],
         "loss": [Move(f"loss = {text}.sum()", f"{text}. -> ({text} + {{own}}.sum()).", _ELSEWHERE, 2)
                  for text in ("{result}", "({result} * {up})")],
     },
     plans={
-        1: ["start plain any any any any", "plain start any any any"],
+        1: ["own plain any any any any", "plain own any any any any"],
         2: ["own plain any any any any retain loss end"],
-        3: ["own plain any block any any loss end", "own start block any any any retain loss end"],
+        3: ["own plain any any any any retain loss end"],
     },
     read=_leaves,
     kinds=_KINDS,
