@@ -90,8 +90,9 @@ def _due() -> tuple[str, str]:
     if not rows:
         return secrets.choice([*TOPICS]), ""
     topic, row = min(rows, key=lambda pair: pair[1].cleared_at or "")
-    still_open = f"“{row.name}” is still open in `{row.exercise}`."
-    return topic, still_open if row.is_open else f"You cleared up “{row.name}” longest ago."
+    if row.is_open:
+        return topic, f"“{row.name}” is still open in `{row.exercise}`."
+    return topic, f"You cleared up “{row.name}” longest ago."
 
 
 @dataclass(frozen=True, repr=False)
@@ -233,10 +234,8 @@ class DrillScore(Shown):
             for key, is_right, why, details in self.answers
             if is_right is False
         ]
-        keys = {
-            is_right: [f"`{one.key}`" for one in self.answers if one.is_right is is_right] for is_right in (True, None)
-        }
-        others = [line(sign, ", ".join(keys[it])) for sign, it in ((_RIGHT, True), (_OPEN, None)) if keys[it]]
+        right, no_answer = ([f"`{one.key}`" for one in self.answers if one.is_right is it] for it in (True, None))
+        others = [line(sign, ", ".join(keys)) for sign, keys in ((_RIGHT, right), (_OPEN, no_answer)) if keys]
         blocks = [items(wrong, "", others)] * bool(self.answers) + [notes(self.notes)] * bool(self.notes)
         verdict = f"{float(self):.0f} of {self.possible} right." if self.answers else "not attempted yet."
         colour = {"passed": GREEN, "not attempted": GREY}.get(self.status, ORANGE)

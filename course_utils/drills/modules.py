@@ -34,23 +34,8 @@ _GATES = [
 _HALF = "The gradient of `{P}` is multiplied by zero on the way back, and that of `{Q}` is not"
 _DROPPED = "`zero_grad()` drops the old gradient, and the optimizer passes over a parameter without one"
 _FILLED = "`set_to_none=False` leaves a gradient of zeros, which is one like any other for what the optimizer remembers"
-_STATELESS = "Plain SGD subtracts the gradient alone"
+_WHOLE, _STATELESS = "The loss is computed from `{Q}`", "Plain SGD subtracts the gradient alone"
 _FIRST = "{S} = torch.optim.%s\n({P}({X}) + {Q}({X})).{sum|mean}().backward()\n{S}.step()"
-_STEPS = {
-    "first": [
-        Move(_FIRST % "SGD(both, lr=0.1)", "0.1) -> 0.1, momentum=0.9)", _STATELESS, 3, 2),
-        Move(_FIRST % "{Adam(both, lr=0.1)|SGD(both, lr=0.1, momentum=0.9)}", level=3, weight=2),
-    ],
-    "clear": [
-        Move("{S}.zero_grad()", "() -> (set_to_none=False)", _DROPPED, 3, 5),
-        Move("{S}.zero_grad(set_to_none=False)", "set_to_none=False -> ", _FILLED, 3, 9),
-    ],
-    "second": [
-        Move("{Q}({X}).sum().backward()", "{Q}({X}) -> (0.0 * {Q}({X}))", "The loss is computed from `{Q}`", 3, 2),
-        Move("(0.0 * {P}({X}) + {Q}({X})).sum().backward()", ("0.0 -> 1.0", "+ {Q} -> + 0.0 * {Q}"), _HALF, 3),
-    ],
-    "step": [Move("{S}.step()")],
-}
 
 
 def _branches(lines: Sequence[str]) -> dict[str, Answer]:
@@ -84,7 +69,14 @@ GATES = Topic(
     moves={
         "start": [Move(_X + f"{{new1}}, {{new2}}, {{new3}}, {{new4}} = ({_LINEAR} for _ in range(4))")],
         "pair": [Move(_X + _PAIR % "{P}, {Q}"), Move(_X + _PAIR % "{Q}, {P}")],
-        "gate": _GATES, "end": [Move("({r1} + {r2}).{sum|mean}().backward()")], **_STEPS,
+        "gate": _GATES, "end": [Move("({r1} + {r2}).{sum|mean}().backward()")],
+        "first": [Move(_FIRST % "SGD(both, lr=0.1)", "0.1) -> 0.1, momentum=0.9)", _STATELESS, 3, 2),
+                  Move(_FIRST % "{Adam(both, lr=0.1)|SGD(both, lr=0.1, momentum=0.9)}", level=3, weight=2)],
+        "clear": [Move("{S}.zero_grad()", "() -> (set_to_none=False)", _DROPPED, 3, 5),
+                  Move("{S}.zero_grad(set_to_none=False)", "set_to_none=False -> ", _FILLED, 3, 9)],
+        "second": [Move("{Q}({X}).sum().backward()", "{Q}({X}) -> (0.0 * {Q}({X}))", _WHOLE, 3, 2),
+                   Move("(0.0 * {P}({X}) + {Q}({X})).sum().backward()", ("0.0 -> 1.0", "+ -> + 0.0 *"), _HALF, 3)],
+        "step": [Move("{S}.step()")],
     },
     plans={1: ["start gate gate end"], 2: ["start gate gate end"], 3: ["pair first clear second step"]},
     read=_branches,
@@ -99,6 +91,7 @@ _NEVER = "none"
 _MODULES = "seen = {}\n{F}, {G} = nn.{layer1}, nn.{layer2}"
 _NET = _MODULES + "\nnet = nn.Sequential({F}, {G})\n{X} = torch.tensor([{number}])"
 _RUN, _METHOD = "result = net({X})", "Hooks run when a module is called, and `forward` is a method that knows of none"
+_PARTS = "This line calls `{F}` and `{G}`, and not `net`"
 _LATE = "The hook is registered when the net has run, and a hook sees only what comes later"
 _INSTEAD = "What this hook returns takes the place of what it sees, for all that comes after it"
 _RETURNS = "`torch.autograd.grad` returns the gradient of `{X}`, goes no further, and fills no `.grad`"
@@ -118,15 +111,6 @@ _LOOKS = [
 ]
 _COMES = "The hook sees the gradient of the result with respect to `{tensor}`, as it comes there"
 _LATER = "The hook runs when `.grad` of `{X}` has been filled, after all other hooks of `{X}`"
-_GRADIENTS = [
-    _look("{tensor}.register_hook(lambda grad", "grad", _COMES),
-    _look("{X}.register_post_accumulate_grad_hook(lambda leaf", "leaf.grad", _LATER),
-]
-_RUNS = [
-    Move(_RUN),
-    Move("result = net.forward({X})", ".forward -> ", _METHOD, weight=1.5),
-    Move("result = {G}({F}({X}))", f"-> {_RUN}", "This line calls `{F}` and `{G}`, and not `net`", weight=2),
-]
 _BACKWARD = "({2..7} * {Y}).backward()"
 
 
@@ -146,7 +130,11 @@ HOOKS = Topic(
         "removed": [Move(f"{{T}} = {look.text}\n{{T}}.remove()", "{T}.remove() -> pass", _REMOVED) for look in _LOOKS],
         "change": [Move(f"{{side}}.{_BEFORE}: args[0] * {{3|5|10}})", "-> pass", _INSTEAD, 2),
                    Move(f"{{side}}.{_AFTER}: out * {{3|5|10}})", "-> pass", _INSTEAD, 2)],
-        "modules": [Move(_MODULES)], "grad": _GRADIENTS, "run": _RUNS,
+        "modules": [Move(_MODULES)],
+        "run": [Move(_RUN), Move("result = net.forward({X})", ".forward -> ", _METHOD, weight=1.5),
+                Move("result = {G}({F}({X}))", f"-> {_RUN}", _PARTS, weight=2)],
+        "grad": [_look("{tensor}.register_hook(lambda grad", "grad", _COMES),
+                 _look("{X}.register_post_accumulate_grad_hook(lambda leaf", "leaf.grad", _LATER)],
         "turn": [Move("{tensor}.register_hook(lambda grad: grad * {-1|3|5|10})", "-> pass", _INSTEAD, 3)],
         "forward": [Move("{X} = torch.tensor([{number}], requires_grad=True)\n{H} = {F}({X})\n{Y} = {G}({H})")],
         "end": [Move(_BACKWARD), Move("torch.autograd.grad({2..7} * {Y}, {X})", f"-> {_BACKWARD}", _RETURNS, weight=2)],

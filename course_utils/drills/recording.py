@@ -14,9 +14,6 @@ _NONE = "An operation is recorded only if an operand requires grad, and `{down}`
 _VIEW = "A view answers for its base, where nothing is recorded too: `{up}` requires grad, and so the view says it does"
 _LATE = "When this line ran, `{down}` did not require grad; raising its flag afterwards changes nothing"
 _VALUES = "`nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad"
-_PARAMETER = Move(
-    "{new} = nn.Parameter({up}.sin())", ("nn.Parameter -> ", "-> {new} = {up}.data"), _VALUES, 2, usual=True
-)
 _WRITTEN = Move("{down}.{copy_|add_}({up})", "-> pass", "Writing `{up}` into `{down}` in place is recorded", 2, 2)
 _OUTSIDE = "{up} -> {up}.detach()", "-> {new} = {up}.detach().requires_grad_()"
 _SEEN = Move("with torch.no_grad():\n    {new} = {up}[1:]", "[1:] -> [1:].clone()", _VIEW, 3, usual=True)
@@ -38,7 +35,7 @@ _ANY = [
     Move("{down}.requires_grad_()", "-> pass", "`requires_grad_()` raises the flag of the tensor itself", 2),
     Move("{own}.requires_grad_(False)", "-> pass", "`requires_grad_(False)` lowers the flag of a leaf", 2),
     Move("{new} = {down} * 2\n{down}.requires_grad_()", "-> {down}.requires_grad_()\n{new} = {down} * 2", _LATE, 2),
-    _PARAMETER,
+    Move("{new} = nn.Parameter({up}.sin())", ("nn.Parameter -> ", "-> {new} = {up}.data"), _VALUES, 2, usual=True),
 ]  # fmt: skip
 
 
@@ -74,11 +71,6 @@ _NO_HISTORY = "You make `{new}` yourself, without the flag: it has no history, a
 _SAME = "`{own}` has nothing to convert: this is the very object that `{own}` stands for"
 _AGAIN = "`{own}` is now the name of an operation's result; the leaf of that name has none any more"
 _ELSEWHERE = "The loss is not computed from `{own}`, so no gradient comes there"
-_NAMED = [
-    Move(f"{_OWN}{{ * 2| / 3| + 4|.exp()|.double()|.clone()}}", f"-> {_OWN}", _LAST, 1, 3, True),
-    Move("{new} = {own}.{float()|cpu()}", "{own}.{float()|cpu()} -> {own} * 1", _SAME, usual=True),
-    Move("{own} = {own} {*|-} {2..9}", "-> {own} = {own}", _AGAIN),
-]
 
 
 def _leaves(lines: Sequence[str]) -> dict[str, bool]:
@@ -99,10 +91,13 @@ LEAVES = Topic(
     moves={
         "own": [Move(_OWN, f"-> {_OWN} * 1", "You make `{new}` yourself, and ask for its flag", usual=True)],
         "plain": [Move(_PLAIN, (f"-> {_OWN} * 1", f"-> {_OWN}"), _NO_HISTORY, usual=True)],
-        "any": [*_ANY, *_NAMED], "end": [Move("loss.backward()")],
+        "any": [*_ANY, Move(f"{_OWN}{{ * 2| / 3| + 4|.exp()|.double()|.clone()}}", f"-> {_OWN}", _LAST, 1, 3, True),
+                Move("{new} = {own}.{float()|cpu()}", "{own}.{float()|cpu()} -> {own} * 1", _SAME, usual=True),
+                Move("{own} = {own} {*|-} {2..9}", "-> {own} = {own}", _AGAIN)],
         "retain": [Move("{result}.retain_grad()", "-> pass", "`retain_grad()` lets backward fill it, leaf or not", 2)],
         "loss": [Move(f"loss = {text}.sum()", f"{text}. -> ({text} + {{own}}.sum()).", _ELSEWHERE, 2)
                  for text in ("{result}", "({result} * {up})")],
+        "end": [Move("loss.backward()")],
     },
     plans={
         1: ["own plain any any any any", "plain own any any any any"],

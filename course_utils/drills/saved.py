@@ -85,16 +85,13 @@ EDITS = Topic(
 _TWICE, _LEARNS = "-> {new} = {last} * {last}", "{B}.clone().requires_grad_()"
 _LEAF = "The graph ends in a node that will fill `.grad` of `{new}`, and that node holds the tensor itself"
 _PRODUCT = "`*` needs `{B}` for the gradient of `{last}`, and `{last}` for that of `{B}`, which does not require grad"
+_NEITHER = "`{+|-}` needs neither"
 _KEEPS = "`{keeps}` needs its result `{new}` in backward, and not its input `{last}`"
 _STEPS = [
     Move("{new} = {last}.{saves}()", "{last}.{saves}() -> {last} + 1", "`{saves}` needs its input", weight=3),
     Move("{new} = {last} ** {2..4}", "** {2..4} -> + 1", "`**` needs its input"),
     Move("{new} = {last}.{keeps}()", ("{last}.{keeps}() -> {last} + 1", _TWICE), _KEEPS, weight=3),
     Move("{new} = {last} {*|+|-|/} {2..9}", _TWICE, "`{*|+|-|/}` with a number needs no values", weight=2.5),
-]
-_COMBINE = [
-    Move("{new} = {B} * {last}", ("{last} -> {last}.detach()", f"{{B}} -> {_LEARNS}"), _PRODUCT, weight=2),
-    Move("{new} = {last} {+|-} {B}", ("{+|-} -> *", f"{{+|-}} {{B}} -> * {_LEARNS}"), "`{+|-}` needs neither"),
 ]
 _CLASS = """class {Function}(torch.autograd.Function):
     @staticmethod
@@ -132,19 +129,17 @@ def _held(lines: Sequence[str]) -> dict[str, bool]:
         return {name: not weak.expired() for name, weak in held.items()}
 
 
-def _is_recorded(value: object, dim: int) -> bool:
-    return any(tensor.requires_grad and tensor.dim() == dim for tensor in tensors({"": value}).values())
-
-
 FUNCTIONS = Topic(
     task="In the end all names are deleted but that of the result. Whose bytes does the graph still hold?",
     lessons=["custom_function"],
     asks={"": Ask("still held?", {True: "`{name}` is still held", False: "`{name}` is free"})},
     moves={
         "leaf": [Move("{new} = torch.{full}, requires_grad=True)", ", requires_grad=True -> ", _LEAF, usual=True)],
-        "plain": [Move("{B} = torch.{full})")], "step": _STEPS, "combine": _COMBINE,
-        "reduce": [Move("{new} = {last}.{sum|mean}()", "{last} -> ({last} * {last})", "`{sum|mean}` needs no values")],
-        "class": _CLASSES, "end": [Move("{total}.backward()", "-> pass", "Backward frees what was saved for it", 3)],
+        "plain": [Move("{B} = torch.{full})")], "step": _STEPS,
+        "combine": [Move("{new} = {B} * {last}", ("{last} -> {last}.detach()", f"{{B}} -> {_LEARNS}"), _PRODUCT, 1, 2),
+                    Move("{new} = {last} {+|-} {B}", ("{+|-} -> *", f"{{+|-}} {{B}} -> * {_LEARNS}"), _NEITHER)],
+        "reduce": [Move("{T} = {last}.{sum|mean}()", "{last} -> ({last} * {last})", "`{sum|mean}` needs no values")],
+        "class": _CLASSES, "end": [Move("{T}.backward()", "-> pass", "Backward frees what was saved for it", 3)],
     },
     plans={
         1: ["leaf step step step step step reduce", "leaf plain step combine step step step reduce"],
@@ -152,10 +147,7 @@ FUNCTIONS = Topic(
         3: ["class step reduce", "class step reduce end"],
     },
     read=_held,
-    kinds={
-        "last": lambda value, uses: uses == 1 and _is_recorded(value, 1),
-        "total": lambda value, uses: _is_recorded(value, 0),
-    },
+    kinds={"last": lambda value, uses: uses == 1 and tensors({"": value}) and value.requires_grad and value.dim() == 1},
     texts={
         "full": ("full((5,), 0.{1..9}", "ones(5", "rand(5"), "saves": ("sin", "cos", "square"),
         "keeps": ("exp", "sigmoid", "tanh", "sqrt"), "kept": ("value", "factor", "value, factor"),
