@@ -24,10 +24,10 @@ each_kind = pytest.mark.parametrize(("topic", "level"), EVERY)
 MARKS = {
     "flags": {2: r"(?m)^\w[.\[]|Parameter|\.data|tolist|_like|\.arg|[<>]", 3: r"(?m)^    |layer|head"},
     "leaves": {2: r"backward\(\)", 3: r"(?m)^    "},
-    "modes": {2: r"def |lambda|layer|_\(\w\)", 3: r"(?m)^        |yield|Thread|^    torch\.set|\w\[1:\]"},
+    "modes": {2: r"def |lambda|layer|_\(\w\)", 3: r"(?m)^        |\w\[1:\]"},
     "edits": {2: r"(?s)loss = .*\n\w = ", 3: r"numpy|div_|copy_\(\w\)$|\[2:\]|    \w\.copy_"},
-    "gates": {2: r"no_grad|detach|\[True|\[False", 3: r"optim"},
-    "hooks": {2: r"args\[0\] \* |out \* |inplace", 3: r"lambda grad"},
+    "gates": {2: r"no_grad|\[False", 3: r"optim"},
+    "hooks": {2: r"args\[0\] \* |out \* ", 3: r"lambda grad"},
     "functions": {2: r"class ", 3: r"ctx\.kept|needs_input_grad|backward\(\)$"},
     "scale": {3: "-100"},
     "in_dims": {2: r"\[:, ", 3: r"\{"},

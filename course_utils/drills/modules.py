@@ -16,7 +16,6 @@ _DROP = "Both are called and the result of `{p}` is dropped: the loss is compute
 _SKIP = "`{q}` is called and `{p}` is not: nothing is computed there, and no gradient comes there"
 _MASK = "Both are called on all rows, and no row of the result of `{p}` is used: the selection hands zeros back to it"
 _OFF = "`{p}` is called where nothing is recorded, so backward never comes there"
-_CUT = "`{p}` is called and recorded, and `detach()` cuts it off: backward never comes there"
 _EMPTY = "`{p}` is called on a batch of no rows. It is part of the graph, and a sum over no rows is zero"
 _NOT_CALLED, _ALONE = "-> {new} = torch.zeros({ROWS}, 2)", ("-> {new} = {p}({X})", "-> {new} = {q}({X})")
 _NO_ROW = "{new1} = torch.tensor([False] * {ROWS})\n{new} = torch.zeros({ROWS}, 2)\n%s{new}[{new1}] = {p}({X}[{new1}])"
@@ -27,7 +26,6 @@ _GATES = [
     Move("{new} = {p}({X}) if {1..3} > {4..6} else {q}({X})", "> -> <", _SKIP, weight=4),
     Move("{new} = torch.where(torch.tensor(False), {p}({X}), {q}({X}))", ("False -> True", *_ALONE), _MASK, weight=2),
     Move("with torch.no_grad():\n    {new} = {p}({X})", ("no_grad() -> enable_grad()", _NOT_CALLED), _OFF, 2),
-    Move("{new} = {2..5} * {p}({X}).detach()", (".detach() -> ", _NOT_CALLED), _CUT, 2),
     Move(_NO_ROW % "", ("False -> True", "= {p}({X}[{new1}]) -> = 0"), _EMPTY, 2, 2),
     Move(_NO_ROW % "if {new1}.any(): ", "False -> True", "No row is chosen, and so `{p}` is not called", 2, 3),
 ]

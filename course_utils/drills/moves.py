@@ -52,7 +52,7 @@ class Move(NamedTuple):
 
 class Ask(NamedTuple):
     """What is asked of a key: the question, and the values to choose from, each with what it says, in words with
-    ``{key}`` and ``{name}``; ``others`` is what any other value says, of which some are then to choose from."""
+    ``{key}`` and ``{name}``; ``others`` is what any other value says, where each of the program is to choose from."""
 
     asks: str
     says: Mapping[Any, str]
@@ -240,9 +240,7 @@ class _Page:
         chosen = [key for turn in zip_longest(*groups.values()) for key in turn if key][:MOST_QUESTIONS]
         if len(chosen) < 3 or len({found[key] for key in chosen}) < 2:
             raise Refused(f"one line alone decides no more than {chosen}")
-        values = {value for one in (found, *(other.answers for other in others)) for value in one.values()}
-        keys = [key for key in found if key in chosen]
-        questions = [self._question(key, self.topic.asks[ends[key]], found[key], deciding[key], values) for key in keys]
+        questions = [self._question(key, found, deciding[key], ends[key]) for key in found if key in chosen]
         return tuple(self.lines), tuple(questions)
 
     def _others(self, made: _Made) -> Iterator[_Other]:
@@ -254,12 +252,11 @@ class _Page:
             with contextlib.suppress(Exception):  # such as a name that nobody makes now: that says nothing of the line
                 yield _Other(made, lines, self.topic.read(lines))
 
-    def _question(self, key: str, ask: Ask, answer: Answer, other: _Other, values: set[Answer]) -> Question:
-        choices, otherwise = list(ask.says), other.answers[key]
+    def _question(self, key: str, found: Mapping[str, Answer], other: _Other, end: str) -> Question:
+        ask, answer, otherwise = self.topic.asks[end], found[key], other.answers[key]
+        choices = list(ask.says)
         if ask.others:
-            left = sorted(values - {answer, *choices}, key=str)
-            some = self.draw.sample(left, min(3, len(left)))
-            choices = [*sorted({answer, *some} - {*choices}, key=float), *choices]
+            choices = [*sorted({otherwise, *found.values()} - {*choices}, key=float), *choices]
         pairs = enumerate(zip_longest(self.lines, other.lines, fillvalue=""), 1)
         changed = [(number, new.strip()) for number, (old, new) in pairs if old.strip() != new.strip()]
         line, instead = changed[0]

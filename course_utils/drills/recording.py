@@ -120,8 +120,7 @@ _DECORATED = "@torch.{no_grad|inference_mode}()"
 _MODES = [
     Move("with torch.{off}:\n    {look1}\n{look2}", _BLOCK, _UNTIL, weight=3),
     Move(f"torch.no_grad()\n{_LOOK}", f"torch.no_grad() -> {_OFF}", _NOBODY, weight=2),
-    Move(f"{_OFF}\n{{look}}", f"{_OFF} -> pass", _STAYS, weight=1.5),
-    Move("torch.set_grad_enabled(True)\n{look}", "torch.set_grad_enabled(True) -> pass", _STAYS, weight=1.5),
+    Move("torch.set_grad_enabled({False|True})\n{look}", "torch.set_grad_enabled({False|True}) -> pass", _STAYS, 1, 3),
     Move(f"{_DECORATED}\ndef {{f}}(value):\n    return value * {{2..9}}\n{{new1}} = {{f}}({{up}})\n{{new2}} = "
          "torch.is_grad_enabled()", (f"{_DECORATED} -> pass", f"{_DECORATED} -> {_OFF}"), "The decorator switches grad "
          "mode off while `{f}` runs, and only then", 2, 2),

@@ -147,7 +147,8 @@ FUNCTIONS = Topic(
         3: ["class step reduce", "class step reduce end"],
     },
     read=_held,
-    kinds={"last": lambda value, uses: uses == 1 and tensors({"": value}) and value.requires_grad and value.dim() == 1},
+    kinds={"last": lambda value, uses: uses == 1 and isinstance(value, torch.Tensor) and value.requires_grad
+           and value.dim() == 1},
     texts={
         "full": ("full((5,), 0.{1..9}", "ones(5", "rand(5"), "saves": ("sin", "cos", "square"),
         "keeps": ("exp", "sigmoid", "tanh", "sqrt"), "kept": ("value", "factor", "value, factor"),
