@@ -94,7 +94,7 @@ def test_no_answer_is_lopsided(topic, level):
     low = 0.15 if topic in ("gates", "hooks", "scale", "in_dims") else 0.2
     for asks, answers in by_kind.items():
         shares = {answer: answers.count(answer) / len(answers) for answer in set(answers)}
-        if len(answers) >= len(SEEDS) and (topic, level) != ("hooks", 2):  # where nothing keeps a hook from firing
+        if len(answers) >= len(SEEDS):
             limit = 0.1 if isinstance(answers[0], str) else low
             assert min(shares.values()) >= limit and max(shares.values()) <= 1 - limit, (asks, shares)
 
