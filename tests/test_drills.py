@@ -24,12 +24,12 @@ each_kind = pytest.mark.parametrize(("topic", "level"), EVERY)
 MARKS = {
     "flags": {2: r"(?m)^\w[.\[]|Parameter|\.data|tolist|_like|\.arg|[<>]", 3: r"(?m)^    |layer|head"},
     "leaves": {2: r"backward\(\)", 3: r"(?m)^    "},
-    "modes": {2: r"def |lambda|layer|_\(\w\)", 3: r"(?m)^        |yield|Thread|^    torch\.set|\w\[1:\]"},
+    "modes": {2: r"def |lambda|layer|_\(\w\)", 3: r"(?m)^        |\w\[1:\]"},
     "edits": {2: r"(?s)loss = .*\n\w = ", 3: r"numpy|div_|copy_\(\w\)$|\[2:\]|    \w\.copy_"},
-    "gates": {2: r"no_grad|detach|\[True|\[False", 3: r"optim"},
-    "hooks": {2: r"args\[0\] \* |out \* |inplace", 3: r"lambda grad"},
+    "gates": {2: r"no_grad|\[False", 3: r"optim"},
+    "hooks": {2: r"args\[0\] \* |out \* ", 3: r"lambda grad"},
     "functions": {2: r"class ", 3: r"ctx\.kept|needs_input_grad|backward\(\)$"},
-    "scale": {3: r"-100|range\(2\)"},
+    "scale": {3: "-100"},
     "in_dims": {2: r"\[:, ", 3: r"\{"},
 }
 
@@ -94,7 +94,7 @@ def test_no_answer_is_lopsided(topic, level):
     low = 0.15 if topic in ("gates", "hooks", "scale", "in_dims") else 0.2
     for asks, answers in by_kind.items():
         shares = {answer: answers.count(answer) / len(answers) for answer in set(answers)}
-        if len(answers) >= len(SEEDS) and (topic, level) != ("hooks", 2):  # where nothing keeps a hook from firing
+        if len(answers) >= len(SEEDS):
             limit = 0.1 if isinstance(answers[0], str) else low
             assert min(shares.values()) >= limit and max(shares.values()) <= 1 - limit, (asks, shares)
 

@@ -32,7 +32,6 @@ TOPICS = {
     "functions": FUNCTIONS, "scale": SCALE, "in_dims": IN_DIMS,
 }  # fmt: skip
 REVIEW = "review"
-_FRESH_SEEDS = 1_000_000
 _WRONG, _UNREADABLE = Sign("✗", "not what happens", ORANGE), Sign("✗", "no answer to the question", ORANGE)
 _RIGHT, _OPEN = Sign("✓", "right", GREEN), Sign("-", "no answer yet", GREY)
 
@@ -72,7 +71,7 @@ def drill(topic: str | None = None, seed: int | str | None = None, level: int = 
     if level not in LEVELS:
         raise ValueError(explain(f"drill({topic!r}, level={describe(level)}) was asked for.", "level 1, 2 or 3."))
     if seed is None:
-        seed = secrets.randbelow(_FRESH_SEEDS)
+        seed = secrets.randbelow(1_000_000)
     elif not isinstance(seed, str) and not hasattr(seed, "__index__"):
         did = f"drill(..., seed={describe(seed)}) was called."
         raise TypeError(explain(did, "a whole number, a text, or None for a fresh seed."))
@@ -88,13 +87,12 @@ def _due() -> tuple[str, str]:
     """The topic of a misconception that is open, else of the one that was cleared up longest ago, else any; and why."""
     topics = {lesson: name for name, table in TOPICS.items() for lesson in table.lessons}
     rows = [(topics[one], row) for row in stored().told.values() if (one := row.home.partition("/")[0]) in topics]
-    if still_open := [(topic, row) for topic, row in rows if row.is_open]:
-        topic, row = secrets.choice(still_open)
+    if not rows:
+        return secrets.choice([*TOPICS]), ""
+    topic, row = min(rows, key=lambda pair: pair[1].cleared_at or "")
+    if row.is_open:
         return topic, f"“{row.name}” is still open in `{row.exercise}`."
-    if rows:
-        topic, row = min(rows, key=lambda pair: pair[1].cleared_at or "")
-        return topic, f"You cleared up “{row.name}” longest ago."
-    return secrets.choice([*TOPICS]), ""
+    return topic, f"You cleared up “{row.name}” longest ago."
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,11 +137,10 @@ class Drill(Shown):
         Returns:
             The score, one point for each key, as a card. ``progress()`` counts the first answer to each key.
         """
+        if repr(answers) in ("None", "Ellipsis", "{Ellipsis}"):
+            answers = {}
         if not isinstance(answers, Mapping):
-            if repr(answers) in ("None", "Ellipsis", "{Ellipsis}"):
-                return DrillScore(self)
-            expected = "expected", f"a dict with the keys {', '.join(self.choices)}"
-            details = ("you said", describe(answers, 40)), expected
+            details = ("you said", describe(answers, 40)), ("expected", f"a dict with {', '.join(self.choices)}")
             return DrillScore(self, (Judged("your answer", False, "", details),))
         found = tuple(self._judged(question, answers.get(question.key, ...)) for question in self.questions)
         if all(one.is_right is None for one in found):
@@ -159,9 +156,7 @@ class Drill(Shown):
         if value in (..., question.answer):
             return Judged(question.key, value is not ... or None)
         if value is None:
-            values = ", ".join(map(repr, question.choices))
-            expected = "True or False" if True in question.choices else f"one of {values}"
-            return Judged(question.key, False, "", (said, ("expected", expected)))
+            return Judged(question.key, False, "", (said, ("expected", _one_of(question.choices))))
         decides = f"line {question.line}", self.lines[question.line - 1].strip()
         explanation = f"Line {question.line} decides. {question.explanation}"
         return Judged(question.key, False, explanation, (said, ("PyTorch", describe(question.answer)), decides))
@@ -171,11 +166,9 @@ class Drill(Shown):
         numbered = "\n".join(f"{number:2}  {line}" for number, line in enumerate(self.lines, 1))
         kinds: dict[str, list[str]] = {}
         for question in self.questions:
-            values = " or ".join(map(repr, question.choices)).replace(" or ", ", ", len(question.choices) - 2)
-            kinds.setdefault(f"{question.asks} {values}", []).append(f"`{question.key}`")
-        # It names the seed, so that it is the same drill tomorrow.
-        cell = [f"{_call(self.topic, self.level, f', seed={self.seed!r}')}.check({{"]
-        cell += [*(f'    "{key}": ...,' for key in self.choices), "})"]
+            kinds.setdefault(f"{question.asks} {_one_of(question.choices)}", []).append(f"`{question.key}`")
+        call = _call(self.topic, self.level, f", seed={self.seed!r}")  # the same drill tomorrow
+        cell = [f"{call}.check({{", *(f'    "{key}": ...,' for key in self.choices), "})"]
         blocks = [
             *[paragraph(self.because)] * bool(self.because),
             paragraph(f"{self.task} Read the program, do not run it: the check does that."),
@@ -236,11 +229,13 @@ class DrillScore(Shown):
         return "passed" if float(self) == self.possible else "partial"
 
     def card(self) -> Block:
-        wrong = [_wrong(one) for one in self.answers if one.is_right is False]
-        keys = {
-            is_right: [f"`{one.key}`" for one in self.answers if one.is_right is is_right] for is_right in (True, None)
-        }
-        others = [line(sign, ", ".join(keys[it])) for sign, it in ((_RIGHT, True), (_OPEN, None)) if keys[it]]
+        wrong = [
+            item(_WRONG if why else _UNREADABLE, f"`{key}`", [*[paragraph(why)] * bool(why), rows(details)])
+            for key, is_right, why, details in self.answers
+            if is_right is False
+        ]
+        right, no_answer = ([f"`{one.key}`" for one in self.answers if one.is_right is it] for it in (True, None))
+        others = [line(sign, ", ".join(keys)) for sign, keys in ((_RIGHT, right), (_OPEN, no_answer)) if keys]
         blocks = [items(wrong, "", others)] * bool(self.answers) + [notes(self.notes)] * bool(self.notes)
         verdict = f"{float(self):.0f} of {self.possible} right." if self.answers else "not attempted yet."
         colour = {"passed": GREEN, "not attempted": GREY}.get(self.status, ORANGE)
@@ -257,9 +252,8 @@ class DrillScore(Shown):
         return f"{another}, `{_call(topic, level + 1)}` a harder one." if level < 3 else f"{another}."
 
 
-def _wrong(one: Judged) -> Block:
-    blocks = [paragraph(one.explanation)] * bool(one.explanation)
-    return item(_WRONG if one.explanation else _UNREADABLE, f"`{one.key}`", [*blocks, rows(one.details)])
+def _one_of(choices: tuple[Answer, ...]) -> str:
+    return "True or False" if True in choices else f"one of {', '.join(map(repr, choices))}"
 
 
 def _choice(given: Any, choices: tuple[Answer, ...]) -> Any:
@@ -269,6 +263,5 @@ def _choice(given: Any, choices: tuple[Answer, ...]) -> Any:
         names |= {"1": True, "0": False}
     with contextlib.suppress(AttributeError, TypeError, RuntimeError, ValueError):
         given = given.item()  # of NumPy and torch
-    is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
-    text = format(given, "g") if is_number else str(given).strip().casefold()
+    text = format(given, "g") if isinstance(given, (int, float)) else str(given).strip().casefold()
     return names.get(text, ... if given is None or given is ... else None)

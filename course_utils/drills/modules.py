@@ -16,46 +16,24 @@ _DROP = "Both are called and the result of `{p}` is dropped: the loss is compute
 _SKIP = "`{q}` is called and `{p}` is not: nothing is computed there, and no gradient comes there"
 _MASK = "Both are called on all rows, and no row of the result of `{p}` is used: the selection hands zeros back to it"
 _OFF = "`{p}` is called where nothing is recorded, so backward never comes there"
-_CUT = "`{p}` is called and recorded, and `detach()` cuts it off: backward never comes there"
 _EMPTY = "`{p}` is called on a batch of no rows. It is part of the graph, and a sum over no rows is zero"
-_NOT_CALLED, _ALONE = "-> {new} = torch.zeros({ROWS}, 2)", ("-> {new} = {p}({x})", "-> {new} = {q}({x})")
+_NOT_CALLED, _ALONE = "-> {new} = torch.zeros({ROWS}, 2)", ("-> {new} = {p}({X})", "-> {new} = {q}({X})")
+_NO_ROW = "{new1} = torch.tensor([False] * {ROWS})\n{new} = torch.zeros({ROWS}, 2)\n%s{new}[{new1}] = {p}({X}[{new1}])"
 _GATES = [
-    Move("{new} = {0.0|0} * {p}({x})", ("{0.0|0} -> 1.0", _NOT_CALLED), _ZERO, weight=2),
-    Move("{new} = {2..5} * {p}({x})", ("({x}) -> ({x}).detach()", _NOT_CALLED), _ONE),
-    Move("{new} = [{p}({x}), {q}({x})][1]", ("[1] -> [0]", *_ALONE), _DROP, weight=2),
-    Move("{new} = [{p}, {q}][1]({x})", "[1] -> [0]", _SKIP, weight=2),
-    Move("{new} = {p}({x}) if {1..3} > {4..6} else {q}({x})", "> -> <", _SKIP, weight=2),
-    Move("{new} = torch.where(torch.tensor(False), {p}({x}), {q}({x}))", ("False -> True", *_ALONE), _MASK, weight=2),
-]
-_NO_ROW = "{new1} = torch.tensor([False] * {ROWS})\n{new} = torch.zeros({ROWS}, 2)\n%s{new}[{new1}] = {p}({x}[{new1}])"
-_ROUTES = [
-    Move("with torch.no_grad():\n    {new} = {p}({x})", ("no_grad() -> enable_grad()", _NOT_CALLED), _OFF, 2),
-    Move("{new} = {2..5} * {p}({x}).detach()", (".detach() -> ", _NOT_CALLED), _CUT, 2),
-    Move(_NO_ROW % "", ("False -> True", "= {p}({x}[{new1}]) -> = 0"), _EMPTY, 2, 2),
+    Move("{new} = {0.0|0} * {p}({X})", ("{0.0|0} -> 1.0", _NOT_CALLED), _ZERO, weight=2),
+    Move("{new} = {2..5} * {p}({X})", ("({X}) -> ({X}).detach()", _NOT_CALLED), _ONE),
+    Move("{new} = [{p}({X}), {q}({X})][1]", ("[1] -> [0]", *_ALONE), _DROP, weight=2),
+    Move("{new} = {p}({X}) if {1..3} > {4..6} else {q}({X})", "> -> <", _SKIP, weight=4),
+    Move("{new} = torch.where(torch.tensor(False), {p}({X}), {q}({X}))", ("False -> True", *_ALONE), _MASK, weight=2),
+    Move("with torch.no_grad():\n    {new} = {p}({X})", ("no_grad() -> enable_grad()", _NOT_CALLED), _OFF, 2),
+    Move(_NO_ROW % "", ("False -> True", "= {p}({X}[{new1}]) -> = 0"), _EMPTY, 2, 2),
     Move(_NO_ROW % "if {new1}.any(): ", "False -> True", "No row is chosen, and so `{p}` is not called", 2, 3),
 ]
 _HALF = "The gradient of `{P}` is multiplied by zero on the way back, and that of `{Q}` is not"
 _DROPPED = "`zero_grad()` drops the old gradient, and the optimizer passes over a parameter without one"
 _FILLED = "`set_to_none=False` leaves a gradient of zeros, which is one like any other for what the optimizer remembers"
-_SGD = Move(
-    "{S} = torch.optim.SGD(both, lr=0.1)", ") -> , momentum=0.9)", "Plain SGD subtracts the gradient alone", 3, 2
-)
-_STEPS = {
-    "optimizer": [
-        _SGD,
-        Move("{S} = torch.optim.{Adam(both, lr=0.1)|SGD(both, lr=0.1, momentum=0.9)}", level=3, weight=2),
-    ],
-    "first": [Move("({P}({X}) + {Q}({X})).{sum|mean}().backward()\n{S}.step()")],
-    "clear": [
-        Move("{S}.zero_grad()", "() -> (set_to_none=False)", _DROPPED, 3, 5),
-        Move("{S}.zero_grad(set_to_none=False)", "set_to_none=False -> ", _FILLED, 3, 9),
-    ],
-    "second": [
-        Move("{Q}({X}).sum().backward()", "{Q}({X}) -> (0.0 * {Q}({X}))", "The loss is computed from `{Q}`", 3, 2),
-        Move("(0.0 * {P}({X}) + {Q}({X})).sum().backward()", ("0.0 -> 1.0", "+ {Q} -> + 0.0 * {Q}"), _HALF, 3),
-    ],
-    "step": [Move("{S}.step()")],
-}
+_WHOLE, _STATELESS = "The loss is computed from `{Q}`", "Plain SGD subtracts the gradient alone"
+_FIRST = "{S} = torch.optim.%s\n({P}({X}) + {Q}({X})).{sum|mean}().backward()\n{S}.step()"
 
 
 def _branches(lines: Sequence[str]) -> dict[str, Answer]:
@@ -89,13 +67,18 @@ GATES = Topic(
     moves={
         "start": [Move(_X + f"{{new1}}, {{new2}}, {{new3}}, {{new4}} = ({_LINEAR} for _ in range(4))")],
         "pair": [Move(_X + _PAIR % "{P}, {Q}"), Move(_X + _PAIR % "{Q}, {P}")],
-        "gate": _GATES, "route": _ROUTES, "end": [Move("({r1} + {r2}).{sum|mean}().backward()")], **_STEPS,
+        "gate": _GATES, "end": [Move("({r1} + {r2}).{sum|mean}().backward()")],
+        "first": [Move(_FIRST % "SGD(both, lr=0.1)", "0.1) -> 0.1, momentum=0.9)", _STATELESS, 3, 2),
+                  Move(_FIRST % "{Adam(both, lr=0.1)|SGD(both, lr=0.1, momentum=0.9)}", level=3, weight=2)],
+        "clear": [Move("{S}.zero_grad()", "() -> (set_to_none=False)", _DROPPED, 3, 5),
+                  Move("{S}.zero_grad(set_to_none=False)", "set_to_none=False -> ", _FILLED, 3, 9)],
+        "second": [Move("{Q}({X}).sum().backward()", "{Q}({X}) -> (0.0 * {Q}({X}))", _WHOLE, 3, 2),
+                   Move("(0.0 * {P}({X}) + {Q}({X})).sum().backward()", ("0.0 -> 1.0", "+ -> + 0.0 *"), _HALF, 3)],
+        "step": [Move("{S}.step()")],
     },
-    plans={1: ["start gate gate end"], 2: ["start gate route end", "start route route end", "start route gate end"],
-           3: ["pair optimizer first clear second step"]},
+    plans={1: ["start gate gate end"], 2: ["start gate gate end"], 3: ["pair first clear second step"]},
     read=_branches,
     kinds={
-        "x": lambda value, uses: bool(tensors({"": value})) and value.shape[1:] != (2,) and value.dim() == 2,
         **dict.fromkeys("pq", lambda value, uses: isinstance(value, nn.Linear) and uses == 1),
         "r": lambda value, uses: bool(tensors({"": value})) and value.shape[1:] == (2,),
     },
@@ -103,42 +86,29 @@ GATES = Topic(
 )  # fmt: skip
 
 _NEVER = "none"
-_MODULES = "seen = {}\n{F}, {G} = nn.{%s}, nn.{outer}"
-_NET = _MODULES % "inner" + "\nnet = nn.Sequential({F}, {G})\n{X} = torch.tensor([{number}])"
+_MODULES = "seen = {}\n{F}, {G} = nn.{layer1}, nn.{layer2}"
+_NET = _MODULES + "\nnet = nn.Sequential({F}, {G})\n{X} = torch.tensor([{number}])"
 _RUN, _METHOD = "result = net({X})", "Hooks run when a module is called, and `forward` is a method that knows of none"
+_PARTS = "This line calls `{F}` and `{G}`, and not `net`"
 _LATE = "The hook is registered when the net has run, and a hook sees only what comes later"
 _INSTEAD = "What this hook returns takes the place of what it sees, for all that comes after it"
 _RETURNS = "`torch.autograd.grad` returns the gradient of `{X}`, goes no further, and fills no `.grad`"
+_REMOVED = "`remove()` takes the hook away before the net runs"
 
 
-def _look(where: str, sees: str, words: str, level: int = 1) -> Move:
+def _look(hook: str, sees: str, words: str) -> Move:
     """A hook that notes something; without it, it is removed at once."""
-    text = f"{{{where}: seen.update({{new}}={sees}))"
-    return Move(text, f"-> {text}.remove()", words, level, usual=True)
+    text = f"{hook}: seen.update({{new}}={sees}))"
+    return Move(text, f"-> {text}.remove()", words, usual=True)
 
 
+_BEFORE, _AFTER = "register_forward_pre_hook(lambda _, args", "register_forward_hook(lambda _, args, out"
 _LOOKS = [
-    _look(
-        "part}.register_forward_hook(lambda _, args, out", "out", "The hook runs after `{part}`, and sees its result"
-    ),
-    _look("part}.register_forward_pre_hook(lambda _, args", "args[0]", "The hook runs before `{part}`, on its input"),
+    _look(f"{{part}}.{_AFTER}", "out", "The hook runs after `{part}`, and sees its result"),
+    _look(f"{{part}}.{_BEFORE}", "args[0]", "The hook runs before `{part}`, on its input"),
 ]
 _COMES = "The hook sees the gradient of the result with respect to `{tensor}`, as it comes there"
 _LATER = "The hook runs when `.grad` of `{X}` has been filled, after all other hooks of `{X}`"
-_GRADIENTS = [
-    _look("tensor}.register_hook(lambda grad", "grad", _COMES, 3),
-    _look("X}.register_post_accumulate_grad_hook(lambda leaf", "leaf.grad", _LATER, 3),
-]
-_RUNS = [
-    Move(_RUN),
-    Move("result = net.forward({X})", ".forward -> ", _METHOD, weight=1.5),
-    Move("result = {G}({F}({X}))", f"-> {_RUN}", "This line calls `{F}` and `{G}`, and not `net`", weight=2),
-]
-_CHANGES = [
-    Move("{side}.register_forward_pre_hook(lambda _, args: args[0] * {3|5|10})", "-> pass", _INSTEAD, 2),
-    Move("{side}.register_forward_hook(lambda _, args, out: out * {3|5|10})", "-> pass", _INSTEAD, 2),
-]
-_EDITS_IT, _IN_PLACE = "What is noted is no copy, and `{G}` edits it", _NET.replace("{outer}", "ReLU(inplace=True)")
 _BACKWARD = "({2..7} * {Y}).backward()"
 
 
@@ -153,25 +123,28 @@ HOOKS = Topic(
     lessons=["forward_hooks"],
     asks={"": Ask("which number is noted under it?", {_NEVER: "it is never noted"}, "it is {answer}")},
     moves={
-        "net": [Move(_NET)], "edited": [Move(_IN_PLACE, "inplace=True -> ", _EDITS_IT, 2)], "look": _LOOKS,
+        "net": [Move(_NET)], "look": _LOOKS,
         "late": [Move(f"{_RUN}\n{look.text}", f"-> {look.text}\n{_RUN}", _LATE) for look in _LOOKS],
-        "kept": [Move(f"{{T}} = {look.text}") for look in _LOOKS],
-        "remove": [Move("{T}.remove()", "-> pass", "`remove()` takes the hook away before the net runs")],
-        "pass": [Move("net({X})", weight=2), Move("with torch.no_grad():\n    net({X})")],
-        "modules": [Move(_MODULES % "smooth")], "grad": _GRADIENTS, "run": _RUNS, "change": _CHANGES,
+        "removed": [Move(f"{{T}} = {look.text}\n{{T}}.remove()", "{T}.remove() -> pass", _REMOVED) for look in _LOOKS],
+        "change": [Move(f"{{side}}.{_BEFORE}: args[0] * {{3|5|10}})", "-> pass", _INSTEAD, 2),
+                   Move(f"{{side}}.{_AFTER}: out * {{3|5|10}})", "-> pass", _INSTEAD, 2)],
+        "modules": [Move(_MODULES)],
+        "run": [Move(_RUN), Move("result = net.forward({X})", ".forward -> ", _METHOD, weight=1.5),
+                Move("result = {G}({F}({X}))", f"-> {_RUN}", _PARTS, weight=2)],
+        "grad": [_look("{tensor}.register_hook(lambda grad", "grad", _COMES),
+                 _look("{X}.register_post_accumulate_grad_hook(lambda leaf", "leaf.grad", _LATER)],
         "turn": [Move("{tensor}.register_hook(lambda grad: grad * {-1|3|5|10})", "-> pass", _INSTEAD, 3)],
         "forward": [Move("{X} = torch.tensor([{number}], requires_grad=True)\n{H} = {F}({X})\n{Y} = {G}({H})")],
         "end": [Move(_BACKWARD), Move("torch.autograd.grad({2..7} * {Y}, {X})", f"-> {_BACKWARD}", _RETURNS, weight=2)],
     },
     plans={
-        1: ["net look look look run", "net kept look remove look run", "net look look late"],
-        2: ["net change look look look pass", "net look change look look pass", "edited look look look pass"],
+        1: ["net look look look run", "net removed look look run", "net look look late"],
+        2: ["net change look look look run", "net look change look look run"],
         3: ["modules forward turn grad grad grad end", "modules forward grad turn grad grad end"],
     },
     read=_noted,
     texts={
         "part": ("{F}", "{G}", "net"), "side": ("{F}", "{G}"), "tensor": ("{X}", "{H}", "{Y}"),
-        "number": ("{1..7}.5", "-{1..7}.5"), "smooth": ("LeakyReLU(0.5)", "LeakyReLU(2.0)", "LeakyReLU(10.0)"),
-        **dict.fromkeys(("inner", "outer"), ("LeakyReLU(0.5)", "LeakyReLU(2.0)", "ReLU()")),
+        "number": ("{1..7}.5", "-{1..7}.5"), "layer": ("LeakyReLU(0.5)", "LeakyReLU(2.0)", "ReLU()"),
     },
 )  # fmt: skip

@@ -7,7 +7,6 @@ Which line decides is found by running the program once more for each move, with
 import contextlib
 import random
 import re
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -53,7 +52,7 @@ class Move(NamedTuple):
 
 class Ask(NamedTuple):
     """What is asked of a key: the question, and the values to choose from, each with what it says, in words with
-    ``{key}`` and ``{name}``; ``others`` is what any other value says, of which some are then to choose from."""
+    ``{key}`` and ``{name}``; ``others`` is what any other value says, where each of the program is to choose from."""
 
     asks: str
     says: Mapping[Any, str]
@@ -105,7 +104,7 @@ class Refused(Exception):
 def space() -> dict[str, Any]:
     """What a program finds imported; what it draws, it draws from a fixed seed."""
     torch.default_generator.manual_seed(0)
-    return {"__name__": "drill", "torch": torch, "nn": nn, "F": F, "Thread": threading.Thread}
+    return {"__name__": "drill", "torch": torch, "nn": nn, "F": F}
 
 
 def execute(lines: Sequence[str], names: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -176,21 +175,11 @@ class _Page:
         self.topic, self.level, self.draw = topic, level, draw
         self.lines: list[str] = []
         self.made: list[_Made] = []
-        self.space, self.count = space(), 0
+        self.space, self.names = space(), iter(NAMES)
         self.everywhere: dict[str, str] = {}  # what holes in capitals are filled with
         for group in draw.choice(topic.plans[level]).split():
-            self._add_one([move for move in topic.moves[group] if move.level <= level])
-
-    def _add_one(self, moves: list[Move]) -> None:
-        while moves:
-            move = self.draw.choices(moves, [move.weight * (1 + (move.level == self.level)) for move in moves])[0]
-            before = self.count, dict(self.everywhere)
-            try:
-                return self._add(move)
-            except Refused:
-                self.count, self.everywhere = before
-                moves.remove(move)
-        raise Refused("no move of a group can be added")
+            moves = [move for move in topic.moves[group] if move.level <= level]
+            self._add(draw.choices(moves, [move.weight * (1 + (move.level == level)) for move in moves])[0])
 
     def _add(self, move: Move) -> None:
         filled: dict[str, str] = {}
@@ -222,8 +211,7 @@ class _Page:
         if kind in self.topic.texts:
             return self._fill(self.draw.choice(self.topic.texts[kind]), {})
         if kind == "new" or kind.isupper():
-            self.count += 1
-            return NAMES[self.count - 1]
+            return next(self.names)
         named = _NAME.findall("\n".join(self.lines))
         uses = {name: named.count(name) for name in NAMES if name in self.space and name not in filled.values()}
         names = [name for name in uses if self.topic.kinds[kind](self.space[name], uses[name])]
@@ -252,9 +240,7 @@ class _Page:
         chosen = [key for turn in zip_longest(*groups.values()) for key in turn if key][:MOST_QUESTIONS]
         if len(chosen) < 3 or len({found[key] for key in chosen}) < 2:
             raise Refused(f"one line alone decides no more than {chosen}")
-        values = {value for one in (found, *(other.answers for other in others)) for value in one.values()}
-        keys = [key for key in found if key in chosen]
-        questions = [self._question(key, self.topic.asks[ends[key]], found[key], deciding[key], values) for key in keys]
+        questions = [self._question(key, found, deciding[key], ends[key]) for key in found if key in chosen]
         return tuple(self.lines), tuple(questions)
 
     def _others(self, made: _Made) -> Iterator[_Other]:
@@ -266,12 +252,11 @@ class _Page:
             with contextlib.suppress(Exception):  # such as a name that nobody makes now: that says nothing of the line
                 yield _Other(made, lines, self.topic.read(lines))
 
-    def _question(self, key: str, ask: Ask, answer: Answer, other: _Other, values: set[Answer]) -> Question:
-        choices, otherwise = list(ask.says), other.answers[key]
+    def _question(self, key: str, found: Mapping[str, Answer], other: _Other, end: str) -> Question:
+        ask, answer, otherwise = self.topic.asks[end], found[key], other.answers[key]
+        choices = list(ask.says)
         if ask.others:
-            left = sorted(values - {answer, *choices}, key=str)
-            some = self.draw.sample(left, min(3, len(left)))
-            choices = [*sorted({answer, *some} - {*choices}, key=float), *choices]
+            choices = [*sorted({otherwise, *found.values()} - {*choices}, key=float), *choices]
         pairs = enumerate(zip_longest(self.lines, other.lines, fillvalue=""), 1)
         changed = [(number, new.strip()) for number, (old, new) in pairs if old.strip() != new.strip()]
         line, instead = changed[0]

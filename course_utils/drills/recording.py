@@ -9,39 +9,34 @@ from course_utils.drills.moves import Ask, Move, Topic, execute, tensors
 
 _OWN, _PLAIN = "{new} = torch.{fill}({SIZE}, requires_grad=True)", "{new} = torch.{fill}({SIZE})"
 _ASKED = "The flag is asked for when the tensor is made, and nothing lowers it later"
-_ONE = "An operation is recorded as soon as one operand requires grad, and `{up}` does here"
+_ONE = "An operation is recorded as soon as one operand requires grad, as `{up}` does: its result is no leaf"
 _NONE = "An operation is recorded only if an operand requires grad, and `{down}` does not"
 _VIEW = "A view answers for its base, where nothing is recorded too: `{up}` requires grad, and so the view says it does"
 _LATE = "When this line ran, `{down}` did not require grad; raising its flag afterwards changes nothing"
-_PARAMETER = "`nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad"
+_VALUES = "`nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad"
 _WRITTEN = Move("{down}.{copy_|add_}({up})", "-> pass", "Writing `{up}` into `{down}` in place is recorded", 2, 2)
-_COMPUTED = [
-    Move("{new} = {up}{.exp()|.sin()|.tanh()| * 2| / 3| - 4}", "{up} -> {up}.detach()", _ONE, weight=2, usual=True),
-    Move("{new} = {up} {*|+|-} {down}", "{up} -> {up}.detach()", _ONE, weight=2, usual=True),
+_OUTSIDE = "{up} -> {up}.detach()", "-> {new} = {up}.detach().requires_grad_()"
+_SEEN = Move("with torch.no_grad():\n    {new} = {up}[1:]", "[1:] -> [1:].clone()", _VIEW, 3, usual=True)
+_ANY = [
+    Move("{new} = {up}{.exp()|.sin()|.tanh()| * 2| / 3| - 4}", _OUTSIDE, _ONE, weight=2, usual=True),
+    Move("{new} = {up} {*|+|-} {down}", _OUTSIDE, _ONE, weight=2, usual=True),
     Move("{new} = {down}{.cos()| * 3| + 5| - 6}", "{down} -> {down}.detach().requires_grad_()", _NONE, 1, 3, True),
-]
-_CUTS = [
     Move("{new} = {up}.detach()", "detach -> clone", "`detach()` gives a tensor outside the graph", weight=3),
     Move("{new} = {up}.data", "data -> clone()", "`.data` gives a tensor outside the graph", 2),
     Move("{new} = torch.tensor({up}.tolist())", "-> {new} = {up}.clone()", "Python numbers carry no history", 2),
     Move("{new} = torch.{ones|zeros}_like({up})", "-> {new} = {up}.clone()", "Only shape and dtype are `{up}`'s", 2),
     Move("{new} = ({up} {<|>} {0|1}).float()", "-> {new} = {up}.clone()", "Truth values cannot require grad", 2),
-]
-_SEEN = Move("with torch.no_grad():\n    {new} = {up}[1:]", "[1:] -> [1:].clone()", _VIEW, 3, usual=True)
-_BLOCKS = [
     Move("with torch.no_grad():\n    {new1} = {up}.exp()\n    {new2} = {new1} {*|+} {up}",
          "with torch.no_grad(): -> if True:", "Nothing that is computed under `no_grad()` is recorded", 3, 1.5),
     Move("with torch.no_grad():\n    with torch.enable_grad():\n        {new} = {up} {*|+} {2..9}",
          "with torch.enable_grad(): -> if True:", "`enable_grad()` switches recording on, also inside `no_grad()`", 3),
     _SEEN,
-]  # fmt: skip
-_SWITCHED = [
     _WRITTEN,
     Move("{down}.requires_grad_()", "-> pass", "`requires_grad_()` raises the flag of the tensor itself", 2),
     Move("{own}.requires_grad_(False)", "-> pass", "`requires_grad_(False)` lowers the flag of a leaf", 2),
     Move("{new} = {down} * 2\n{down}.requires_grad_()", "-> {down}.requires_grad_()\n{new} = {down} * 2", _LATE, 2),
-    Move("{new} = nn.Parameter({up}.sin())", "-> {new} = {up}.sin().detach()", _PARAMETER, 2, usual=True),
-]
+    Move("{new} = nn.Parameter({up}.sin())", ("nn.Parameter -> ", "-> {new} = {up}.data"), _VALUES, 2, usual=True),
+]  # fmt: skip
 
 
 def _is_vector(value: Any, flag: bool) -> bool:
@@ -63,7 +58,7 @@ FLAGS = Topic(
     moves={
         "own": [Move(_OWN, f"-> {_PLAIN}", _ASKED, usual=True)],
         "plain": [Move(_PLAIN, f"-> {_OWN}", "A new tensor does not require grad unless you ask for it", usual=True)],
-        "any": [*_COMPUTED, *_CUTS, *_BLOCKS, *_SWITCHED],
+        "any": _ANY,
     },
     plans={n: [f"own plain{' any' * lines}", f"plain own{' any' * lines}"] for n, lines in ((1, 4), (2, 6), (3, 6))},
     read=lambda lines: {name: value.requires_grad for name, value in tensors(execute(lines)).items()},
@@ -72,23 +67,10 @@ FLAGS = Topic(
 )
 
 _LAST = "The name stands for the result of the line's last operation; the tensor that asked for the flag is before it"
-_NO_HISTORY = "You make `{new}` yourself: it has no history, whatever its flag"
-_NOTHING = "`{new}` does not require grad, so backward has nothing to do there"
-_RESULT = "`{up}` requires grad, so the operation is recorded: `{new}` is its result, and no leaf for backward to fill"
+_NO_HISTORY = "You make `{new}` yourself, without the flag: it has no history, and gets no gradient"
 _SAME = "`{own}` has nothing to convert: this is the very object that `{own}` stands for"
 _AGAIN = "`{own}` is now the name of an operation's result; the leaf of that name has none any more"
 _ELSEWHERE = "The loss is not computed from `{own}`, so no gradient comes there"
-_MADE = [Move(_OWN, f"-> {_OWN} * 1", "You make `{new}` yourself, and ask for its flag", usual=True)]
-_START = [*_MADE, Move(f"{_OWN}{{ * 2| / 3| + 4|.exp()|.double()|.clone()}}", f"-> {_OWN}", _LAST, 1, 3, True)]
-_RESULTS = [
-    Move(move.text, f"-> {move.text.replace('= ', '= (')}).detach().requires_grad_()", _RESULT, usual=True)
-    for move in _COMPUTED[:2]
-]
-_NAMED = [
-    Move("{new} = {own}.{float()|cpu()}", "{own}.{float()|cpu()} -> {own} * 1", _SAME, usual=True),
-    Move("{own} = {own} {*|-} {2..9}", "-> {own} = {own}", _AGAIN),
-    Move("{new} = nn.Parameter({up}.sin())", "-> {new} = {up}.sin()", _PARAMETER, usual=True),
-]
 
 
 def _leaves(lines: Sequence[str]) -> dict[str, bool]:
@@ -107,18 +89,20 @@ LEAVES = Topic(
         "": Ask("is it a leaf?", {True: "`{key}` is a leaf", False: "`{key}` has a `grad_fn` and is no leaf"}),
     },
     moves={
-        "start": _START, "own": _MADE, "block": _BLOCKS, "end": [Move("loss.backward()")],
-        "plain": [Move(_PLAIN, f"-> {_OWN} * 1", _NO_HISTORY, usual=True),
-                  Move(_PLAIN, f"-> {_OWN}", _NOTHING, 2, usual=True)],
-        "any": [*_RESULTS, *_COMPUTED[2:], *_CUTS, *_NAMED, *_START],
+        "own": [Move(_OWN, f"-> {_OWN} * 1", "You make `{new}` yourself, and ask for its flag", usual=True)],
+        "plain": [Move(_PLAIN, (f"-> {_OWN} * 1", f"-> {_OWN}"), _NO_HISTORY, usual=True)],
+        "any": [*_ANY, Move(f"{_OWN}{{ * 2| / 3| + 4|.exp()|.double()|.clone()}}", f"-> {_OWN}", _LAST, 1, 3, True),
+                Move("{new} = {own}.{float()|cpu()}", "{own}.{float()|cpu()} -> {own} * 1", _SAME, usual=True),
+                Move("{own} = {own} {*|-} {2..9}", "-> {own} = {own}", _AGAIN)],
         "retain": [Move("{result}.retain_grad()", "-> pass", "`retain_grad()` lets backward fill it, leaf or not", 2)],
         "loss": [Move(f"loss = {text}.sum()", f"{text}. -> ({text} + {{own}}.sum()).", _ELSEWHERE, 2)
                  for text in ("{result}", "({result} * {up})")],
+        "end": [Move("loss.backward()")],
     },
     plans={
-        1: ["start plain any any any any", "plain start any any any"],
+        1: ["own plain any any any any", "plain own any any any any"],
         2: ["own plain any any any any retain loss end"],
-        3: ["own plain any block any any loss end", "own start block any any any retain loss end"],
+        3: ["own plain any any any any retain loss end"],
     },
     read=_leaves,
     kinds=_KINDS,
@@ -132,14 +116,11 @@ _STAYS = "As a statement `set_grad_enabled` holds from its line on, to the end o
 _CALLED = "What counts is the mode when `{g}` is called, not the mode when it was written"
 _NOBODY = "`torch.no_grad()` alone on a line makes a context manager that nobody enters: nothing is switched off"
 _EVAL = "`eval()` changes what dropout and batch norm do, and nothing about recording"
-_STRAIGHT = [
+_DECORATED = "@torch.{no_grad|inference_mode}()"
+_MODES = [
     Move("with torch.{off}:\n    {look1}\n{look2}", _BLOCK, _UNTIL, weight=3),
     Move(f"torch.no_grad()\n{_LOOK}", f"torch.no_grad() -> {_OFF}", _NOBODY, weight=2),
-    Move(f"{_OFF}\n{{look}}", f"{_OFF} -> pass", _STAYS, weight=1.5),
-    Move("torch.set_grad_enabled(True)\n{look}", "torch.set_grad_enabled(True) -> pass", _STAYS, weight=1.5),
-]
-_DECORATED = "@torch.{no_grad|inference_mode}()"
-_CALLS = [
+    Move("torch.set_grad_enabled({False|True})\n{look}", "torch.set_grad_enabled({False|True}) -> pass", _STAYS, 1, 3),
     Move(f"{_DECORATED}\ndef {{f}}(value):\n    return value * {{2..9}}\n{{new1}} = {{f}}({{up}})\n{{new2}} = "
          "torch.is_grad_enabled()", (f"{_DECORATED} -> pass", f"{_DECORATED} -> {_OFF}"), "The decorator switches grad "
          "mode off while `{f}` runs, and only then", 2, 2),
@@ -148,21 +129,12 @@ _CALLS = [
     Move("{g} = lambda value: value {*|+} {2..9}\nwith torch.{off}:\n    {new} = {g}({up})", _BLOCK[0], _CALLED, 2),
     Move("layer = nn.Linear({SIZE}, 2).eval()\n{new} = layer({down})", "eval() -> requires_grad_(False)", _EVAL, 2),
     _WRITTEN,
-]  # fmt: skip
-_STREAM = "def stream(value):\n    with torch.no_grad():\n        yield value {*|+} {2..9}\nbatches = stream({up})\n"
-_WAITS = "The generator waits at its `yield` inside its block, and grad mode stays off until that block ends"
-_DEEP = [
     _SEEN,
     Move("with torch.{no}:\n    {look1}\n    with torch.{on}:\n        {look2}\n    {look3}", ("with torch.{no}: -> if "
          "True:", "with torch.{on}: -> if True:"), "The innermost block around a line decides its mode, and behind it "
          "that of the block around holds again", 3, 2),
     Move("with torch.inference_mode():\n    with torch.{on}:\n        {new} = {up} * {2..9}", "with "
          "torch.inference_mode(): -> if True:", "Inference mode records nothing, whatever grad mode says", 3),
-    Move(f"{_STREAM}{{new1}} = next(batches)\n{{new2}} = torch.is_grad_enabled()\nbatches.close()\n{{new3}} = "
-         "torch.is_grad_enabled()", ("with torch.no_grad(): -> if True:", "batches.close() -> pass"), _WAITS, 3),
-    Move("seen = []\nwith torch.no_grad():\n    worker = Thread(target=lambda: seen.append({up} * 2))\n    "
-         "worker.start()\n    worker.join()\n{new} = seen[0]", "lambda: seen.append({up} * 2) -> "
-         "torch.no_grad()(lambda: seen.append({up} * 2))", "Each thread has a grad mode of its own, at first on", 3),
 ]  # fmt: skip
 
 
@@ -176,12 +148,8 @@ MODES = Topic(
     task="What is each of these when all has run?",
     lessons=["volatile_history", "no_grad"],
     asks={"": Ask("what is its value?", {True: "`{key}` is True", False: "`{key}` is False"})},
-    moves={"own": [Move(_OWN)], "plain": [Move(_PLAIN)], "any": _STRAIGHT, "call": _CALLS, "deep": _DEEP},
-    plans={
-        1: ["own any any any", "own any any"],
-        2: ["own plain call call any", "own plain any call call", "own plain any call"],
-        3: ["own deep any deep", "own any deep deep", "own plain deep call"],
-    },
+    moves={"own": [Move(_OWN)], "plain": [Move(_PLAIN)], "any": _MODES},
+    plans={1: ["own any any any", "own any any"], 2: ["own plain any any any"], 3: ["own plain any any any"]},
     read=_modes,
     kinds=_KINDS,
     texts={

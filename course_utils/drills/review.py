@@ -86,15 +86,10 @@ def _seen(one: _Mistake, seed: int) -> tuple[str, str, list[str]]:
     the right answer. Nothing is seen where that could not be told without running it."""
     ways = [at for at, (key, _) in enumerate(one.exercise.ways) if key != one.exercise.ways[one.at][0]][:_OTHERS]
     with mock.patch.object(draws, "source", random.Random(seed).getrandbits):  # the same inputs each time
-        mine, *others = (_failed(one, at) for at in (one.at, *ways))
-    about, _, expected = mine.get("expected", "").replace("at most ", "").partition(": ")
-    values = [mine, *(other for other in others if other.get("expected") == mine.get("expected"))]
-    seen = list(dict.fromkeys([*(value.get("got", "") for value in values), expected]))
+        tried = [judge(one.exercise, one.exercise.mistakes[at][1], one.lesson).claims for at in (one.at, *ways)]
+    failed = [dict(next((it.details for it in claims if it.judged and not it.held), ())) for claims in tried]
+    about, _, expected = failed[0].get("expected", "").replace("at most ", "").partition(": ")
+    values = [saw.get("got", "") for saw in failed if saw.get("expected") == failed[0].get("expected")]
+    seen = list(dict.fromkeys([*values, expected]))
     is_told = all(seen) and len(seen) > 1 and not re.search(r"\d\.\d", " ".join(seen))
     return about, expected, seen if is_told else []
-
-
-def _failed(one: _Mistake, at: int) -> dict[str, str]:
-    """What the check says first of one of the exercise's mistakes."""
-    claims = judge(one.exercise, one.exercise.mistakes[at][1], one.lesson).claims
-    return dict(next((claim.details for claim in claims if claim.judged and not claim.held), ()))

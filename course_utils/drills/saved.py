@@ -31,6 +31,7 @@ _DROPPED = "Without the underscore a new tensor is made and dropped; `{V}` stays
 _ARRAY = "The array shares the memory of `{V}`, and NumPy knows of no version counter"
 _BACK = "`copy_` puts back the values, but no version counter goes back, and backward looks at that alone"
 _DATA, _CLONE = ("data -> clone()", "data -> detach()"), "{.detach()|}.clone() -> .detach()"
+_SAVED = "{W} = {V}.detach().clone()\nwith torch.no_grad():\n    {V}.{method}\n    {V}.copy_({W})"
 _EDITS = [
     Move("{V}.{method}", "-> pass", _PLAIN, weight=2.5),
     Move("with torch.no_grad():\n    {V}.{method}", "{V}.{method} -> pass", _PLAIN, weight=2),
@@ -38,36 +39,28 @@ _EDITS = [
     Move("{V}.data.{method}", _DATA, _APART, weight=4),
     Move("{V}{.detach()|}.clone().{method}", _CLONE, _OWN, weight=4),
     Move("{V}.{mul|add}(2)", "{V}.{mul|add} -> {V}.detach().{mul|add}_", _DROPPED, weight=3.5),
-]
-_THROUGH = [
-    Move("{W} = {V}.detach()\n{W}.{method}", "detach -> clone", _SHARES, 2, 3),
-    Move("{W} = {V}{[1:]|[:2]|[0]}\n{W}.{method}", "{[1:]|[:2]|[0]} -> {[1:]|[:2]|[0]}.clone()", _SHARES, 2, 3),
+    Move("{W} = {V}{[1:]|[0]|.detach()}\n{W}.{method}", "{V}{[1:]|[0]|.detach()} -> {V}.clone()", _SHARES, 2, 6),
     Move("{W} = {V}.clone()\n{V}.{method}", "{V}.{method} -> {W}.{method}", _PLAIN, 2, 2),
     Move("{W} = {V}.data\n{W}.{method}", _DATA, _APART, 2, 6),
-    Move("{W} = {V}\n{W} = {W} {*|-} {2..5}", "= {W} {*|-} -> {*|-}=", "This line gives `{W}` to a new tensor", 2, 5),
-]
-_SAVED = "{W} = {V}.detach().clone()\nwith torch.no_grad():\n    {V}.{method}\n    {V}.copy_({W})"
-_UNCOUNTED = [
+    Move("{W} = {V}\n{W} = {W} {*|-} {2..5}", "= {W} {*|-} -> {*|-}=", "This line gives `{W}` to a new tensor", 2, 8),
     Move("{W} = {V}.detach().numpy()\n{W} {*|+}= 3", (".numpy() -> .clone().numpy()", ".numpy() -> "), _ARRAY, 3, 3),
     Move(_SAVED, ("{V}.copy_({W}) -> pass", "{V}.{method}\n    {V}.copy_({W}) -> pass"), _BACK, 3, 2.5),
 ]
 
 
 def _edits(lines: Sequence[str]) -> dict[str, Answer]:
-    """Looks at all tensors when the loss is computed and before backward."""
+    """Holds what is there after the edit against what was there before it, and the gradient against the one without."""
     loss = next(at for at, line in enumerate(lines, 1) if line.startswith("loss = "))
-    names = execute(lines[:loss])
-    leaves = [value for value in tensors(names).values() if value.is_leaf]
-    right = torch.autograd.grad(names["loss"], leaves, retain_graph=True)
-    before = {name: (value, value.detach().clone(), value._version) for name, value in tensors(names).items()}
-    exec("\n".join(lines[loss:-1]), names)
+    before, after = tensors(execute(lines[:loss])), execute(lines[:-1])
     found: dict[str, Answer] = {}
-    for name, (value, values, version) in before.items():
-        found |= {f"{name} changed": not value.detach().equal(values), f"{name} counted": value._version > version}
-    execute(lines[-1:], names)
-    grads = [leaf.grad for leaf in leaves if leaf.grad is not None]
-    is_right = all(grad.equal(gradient) for grad, gradient in zip(grads, right, strict=False))
-    return found | {"backward": ERROR if len(grads) < len(leaves) else RIGHT if is_right else WRONG}
+    for name, value in before.items():
+        found[f"{name} changed"] = not after[name].equal(value)
+        found[f"{name} counted"] = after[name]._version > value._version
+    runs = execute([*lines[:loss], lines[-1]]), execute(lines)
+    right, got = ([names[name].grad for name, value in before.items() if value.is_leaf] for names in runs)
+    if any(grad is None for grad in got):
+        return found | {"backward": ERROR}
+    return found | {"backward": RIGHT if all(map(torch.equal, got, right)) else WRONG}
 
 
 EDITS = Topic(
@@ -82,9 +75,8 @@ EDITS = Topic(
             ERROR: "backward finds that the version counter of a tensor that it needs has moved",
             WRONG: "backward takes new values for the old ones", RIGHT: "backward gives the right gradient"}),
     },
-    moves={"head": _HEADS, "edit": _EDITS, "through": _THROUGH, "uncounted": _UNCOUNTED,
-           "end": [Move("loss.backward()")]},
-    plans={1: ["head edit end"], 2: ["head through end"], 3: ["head uncounted end"]},
+    moves={"head": _HEADS, "edit": _EDITS, "end": [Move("loss.backward()")]},
+    plans={1: ["head edit end"], 2: ["head edit end"], 3: ["head edit end"]},
     read=_edits,
     texts={"SIZE": "345", "keeps": ("exp", "sqrt", "tanh", "sigmoid"), "saves": ("sin", "cos", "square"),
            "method": ("mul_(2)", "mul_(3)", "add_(1)", "add_(2)", "zero_()")},
@@ -93,16 +85,13 @@ EDITS = Topic(
 _TWICE, _LEARNS = "-> {new} = {last} * {last}", "{B}.clone().requires_grad_()"
 _LEAF = "The graph ends in a node that will fill `.grad` of `{new}`, and that node holds the tensor itself"
 _PRODUCT = "`*` needs `{B}` for the gradient of `{last}`, and `{last}` for that of `{B}`, which does not require grad"
+_NEITHER = "`{+|-}` needs neither"
 _KEEPS = "`{keeps}` needs its result `{new}` in backward, and not its input `{last}`"
 _STEPS = [
     Move("{new} = {last}.{saves}()", "{last}.{saves}() -> {last} + 1", "`{saves}` needs its input", weight=3),
     Move("{new} = {last} ** {2..4}", "** {2..4} -> + 1", "`**` needs its input"),
     Move("{new} = {last}.{keeps}()", ("{last}.{keeps}() -> {last} + 1", _TWICE), _KEEPS, weight=3),
     Move("{new} = {last} {*|+|-|/} {2..9}", _TWICE, "`{*|+|-|/}` with a number needs no values", weight=2.5),
-]
-_COMBINE = [
-    Move("{new} = {B} * {last}", ("{last} -> {last}.detach()", f"{{B}} -> {_LEARNS}"), _PRODUCT, weight=2),
-    Move("{new} = {last} {+|-} {B}", ("{+|-} -> *", f"{{+|-}} {{B}} -> * {_LEARNS}"), "`{+|-}` needs neither"),
 ]
 _CLASS = """class {Function}(torch.autograd.Function):
     @staticmethod
@@ -126,12 +115,9 @@ _WHERE = "`{Function}` saves only what this line names, and only where its input
 _CLASSES = [
     Move(_CLASS % _SAVE, (f"{_SAVE} -> pass", f"{_SAVE} -> {_ALL}"), _SAVES, 2, 3),
     Move(_CLASS % "ctx.shape = value.shape", f"ctx.shape = value.shape -> {_ALL}", "A shape holds no values", 2),
-]
-_LASTING = [
     Move(_CLASS % "ctx.kept = {kept}", ("ctx.kept = {kept} -> pass", "{kept} -> value, factor"), _STAYS, 3, 1.5),
     Move(_CLASS % (_IF + _SAVE), ("if -> if not", f"{_IF}{_SAVE} -> {_ALL}"), _WHERE, 3),
 ]
-_BACKWARD = Move("{total}.backward()", "-> pass", "Backward frees what was saved for it", 3)
 
 
 def _held(lines: Sequence[str]) -> dict[str, bool]:
@@ -143,30 +129,26 @@ def _held(lines: Sequence[str]) -> dict[str, bool]:
         return {name: not weak.expired() for name, weak in held.items()}
 
 
-def _is_recorded(value: object, dim: int) -> bool:
-    return any(tensor.requires_grad and tensor.dim() == dim for tensor in tensors({"": value}).values())
-
-
 FUNCTIONS = Topic(
     task="In the end all names are deleted but that of the result. Whose bytes does the graph still hold?",
     lessons=["custom_function"],
     asks={"": Ask("still held?", {True: "`{name}` is still held", False: "`{name}` is free"})},
     moves={
         "leaf": [Move("{new} = torch.{full}, requires_grad=True)", ", requires_grad=True -> ", _LEAF, usual=True)],
-        "plain": [Move("{B} = torch.{full})")], "step": _STEPS, "combine": _COMBINE,
-        "reduce": [Move("{new} = {last}.{sum|mean}()", "{last} -> ({last} * {last})", "`{sum|mean}` needs no values")],
-        "class": _CLASSES, "lasting": _LASTING, "end": [_BACKWARD],
+        "plain": [Move("{B} = torch.{full})")], "step": _STEPS,
+        "combine": [Move("{new} = {B} * {last}", ("{last} -> {last}.detach()", f"{{B}} -> {_LEARNS}"), _PRODUCT, 1, 2),
+                    Move("{new} = {last} {+|-} {B}", ("{+|-} -> *", f"{{+|-}} {{B}} -> * {_LEARNS}"), _NEITHER)],
+        "reduce": [Move("{T} = {last}.{sum|mean}()", "{last} -> ({last} * {last})", "`{sum|mean}` needs no values")],
+        "class": _CLASSES, "end": [Move("{T}.backward()", "-> pass", "Backward frees what was saved for it", 3)],
     },
     plans={
         1: ["leaf step step step step step reduce", "leaf plain step combine step step step reduce"],
         2: ["class step reduce", "class step step reduce"],
-        3: ["lasting step reduce", "lasting step reduce end", "class step reduce end"],
+        3: ["class step reduce", "class step reduce end"],
     },
     read=_held,
-    kinds={
-        "last": lambda value, uses: uses == 1 and _is_recorded(value, 1),
-        "total": lambda value, uses: _is_recorded(value, 0),
-    },
+    kinds={"last": lambda value, uses: uses == 1 and isinstance(value, torch.Tensor) and value.requires_grad
+           and value.dim() == 1},
     texts={
         "full": ("full((5,), 0.{1..9}", "ones(5", "rand(5"), "saves": ("sin", "cos", "square"),
         "keeps": ("exp", "sigmoid", "tanh", "sqrt"), "kept": ("value", "factor", "value, factor"),
