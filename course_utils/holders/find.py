@@ -120,7 +120,8 @@ def _of_frame(frame: FrameType) -> Iterator[Root]:
     if frame.f_locals is frame.f_globals:
         return  # a module's variables
     for name, value in local_variables(frame).items():
-        yield Root("local", name, code.co_qualname, code.co_filename, code.co_firstlineno, value)
+        if name not in code.co_freevars:  # those are the enclosing function's
+            yield Root("local", name, code.co_qualname, code.co_filename, code.co_firstlineno, value)
 
 
 def _of_module(module: ModuleType) -> Iterator[Root]:

@@ -100,11 +100,8 @@ def _run(code: CodeType, module: ModuleType, watch: watch_growth, say: Callable[
 
 
 def _size(text: str) -> int:
-    written = re.fullmatch(r"([\d.]+)\s*([kmgt]?)i?b?", text.strip().lower())
-    try:
-        nbytes = int(float(written[1]) * 1024 ** "_kmgt".index(written[2] or "_")) if written else 0
-    except ValueError:
-        nbytes = 0
+    written = re.fullmatch(r"(\d*\.?\d+)\s*([kmgt]?)i?b?", text.strip().lower())
+    nbytes = int(float(written[1]) * 1024 ** "_kmgt".index(written[2] or "_")) if written else 0
     if nbytes <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no amount of memory; write 8GiB, 512MiB or a number of bytes")
     return nbytes

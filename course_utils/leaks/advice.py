@@ -119,7 +119,7 @@ def _keep_less(found: Finding) -> str:
         kind = "lets_go" if holder.lets_go else "library"
         return says("advice", kind, lets_go=holder.lets_go, library=holder.library)
     if holder.kind == "container":
-        return says("advice", holder.container if holder.container in ("list", "Queue") else "container")
+        return says("advice", holder.container if holder.container in ("list", "deque", "Queue") else "container")
     return says("advice", "takes_in" if found.takes_in else "variable", name=holder.name)
 
 

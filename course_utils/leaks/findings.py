@@ -1,7 +1,7 @@
 """What a watch found, as plain data (``GrowthReport``, ``Finding``)."""
 
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -48,11 +48,6 @@ class Rate:
     calls: int  # it was taken from so many
     is_same: bool  # in each of them
 
-    @classmethod
-    def of(cls, values: Collection[int]) -> "Rate":
-        """Of the bytes of each call."""
-        return cls(round(sum(values) / max(1, len(values))), len(values), len(set(values)) == 1)
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -64,7 +59,7 @@ class Finding:
     rate: Rate  # bytes a call
     graph_bytes: int  # of ``rate``, what a recorded graph keeps
     saved: tuple[tuple[str, int], ...]  # what operations saved, "Addmm (mat1) f32[64, 128]", and its bytes a call
-    training: bool  # it grows in calls that a backward pass follows
+    training: bool  # a backward pass follows some of the calls that its lines make
     scalar: bool  # the holder has tensors of one element in its hands
     direct: bool = False  # the tensors are themselves in the holder, not inside of what is in it
     inside: tuple[str, ...] = ()  # where they lie in each thing in the holder otherwise: ``.log_prob``, ``["loss"]``

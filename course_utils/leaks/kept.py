@@ -2,8 +2,6 @@
 that grew (``Stretch``).
 """
 
-import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -156,5 +154,13 @@ class Kept:
 
     def total_at(self, call: int) -> int:
         """The bytes kept when a call began."""
-        at = bisect_right(self.history, (call, math.inf))
-        return self.history[at - 1][1] if at else 0
+        return next((total for at, total in reversed(self.history) if at <= call), 0)
+
+    def grown_since(self, call: int) -> int:
+        """How many bytes more stay than when a call began: never less was kept since, and what came after the last fall
+        counts where it is more than ever before.
+        """
+        totals = [total for _, total in self.history] + [self.total]
+        last_fall = max((at for at in range(1, len(totals)) if totals[at] < totals[at - 1]), default=0)
+        stays = totals[-1] if totals[-1] > max(totals[: last_fall + 1]) else totals[last_fall]
+        return stays - min([self.total_at(call), *(total for at, total in self.history if at > call)])

@@ -22,24 +22,18 @@ def load_ipython_extension(ipython: Any) -> None:
         ipython: the running shell.
     """
     from IPython.core.magic import output_can_be_silenced
+    from IPython.display import display
 
     @output_can_be_silenced
     def memory(line: str, cell: str) -> Any:
-        if line.split() == ["--growth"]:
-            return show_growth(ipython, cell)
-        return magics.run_cell(ipython, line, cell)
+        if line.split() != ["--growth"]:
+            return magics.run_cell(ipython, line, cell)
+        growth = watch_growth()
+        try:
+            with growth:
+                run_as_it_stands(ipython, cell, "%%memory --growth").raise_error()
+        finally:  # also where the cell raises
+            display(growth.report())
 
     ipython.register_magic_function(memory, "cell", "memory")
     add_why(ipython)
-
-
-def show_growth(ipython: Any, cell: str) -> None:
-    """Runs a cell under ``watch_growth`` and shows the report, also where the cell raises."""
-    from IPython.display import display
-
-    growth = watch_growth()
-    try:
-        with growth:
-            run_as_it_stands(ipython, cell, "%%memory --growth").raise_error()
-    finally:
-        display(growth.report())

@@ -107,8 +107,8 @@ class Reporter:
                 told[line.holder.key].append(line)
             else:
                 others[line.holder.name or str(line.kept.site), line.growth.why].append(line)
-        quiet = tuple(self._finding(several, name == "training") for several in others.values())
-        found = [self._finding(several, name == "training") for several in told.values()]
+        quiet = tuple(map(self._finding, others.values()))
+        found = list(map(self._finding, told.values()))
         chains = list(self._chains(set(of_place)))
         findings = _told_once([one for one in found if one.rate.nbytes or one.nodes], chains)
         if not findings:
@@ -134,7 +134,7 @@ class Reporter:
         for ways in by_holder.values():
             yield Line(kept, growth, ways, sum(nbytes for nbytes, _ in ways) / total if total else 1.0)
 
-    def _finding(self, lines: Sequence[Line], training: bool) -> Finding:
+    def _finding(self, lines: Sequence[Line]) -> Finding:
         """What one holder keeps of what some lines leave behind."""
         values, made, sites = Counter[int](), Counter[tuple[str, int]](), dict[tuple[str, int], Site]()
         weighed: list[tuple[Way, float]] = []
@@ -156,14 +156,15 @@ class Reporter:
         bound = re.match(r"([\w.]+)\s*=", line_of_user.source) if takes_in and line_of_user is not None else None
         nodes = max(way.nodes for way in ways)
         grown = _grown(lines, 0 if graph_bytes else NODE_BYTES * nodes)
+        trained = {place for place, came in zip(self.births.place_of, self.births.trained, strict=True) if came}
         return Finding(
             holder=replace(holder, name=bound[1] if bound else as_written(holder, line_of_user)),
             line=line_of_user,
             made=tuple(Made(sites[at], nbytes) for at, nbytes in made.most_common()),
-            rate=Rate.of(values.values()),
+            rate=Rate(round(sum(values.values()) / max(1, len(values))), len(values), len(set(values.values())) == 1),
             graph_bytes=graph_bytes,
             saved=tuple(saved.most_common()),
-            training=training,
+            training=any(line.kept.place in trained for line in lines),
             scalar=all(way.scalar for way in ways),
             direct=all(way.direct for way in ways),
             inside=_together(inside),

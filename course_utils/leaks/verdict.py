@@ -16,7 +16,6 @@ LEAST_ROUND = 12
 """A graph that grows over so many calls is growth, also where it is given back when the loop ends: one call for each of
 ten classes is less."""
 
-
 LOG, _LOG_BYTES = "a log of single numbers", 16
 
 
@@ -64,14 +63,16 @@ def _in_cycles(kept: Kept, of_functions: bool) -> Growth:
 def _by_calls(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None:
     graph = any(way.graph or way.history for _, way in kept.ways)
     now = kept.stretch()
-    every = kept.ended if now.goes_on else [*kept.ended, now]
+    # What was given back while this one went on was not the same holder's.
+    every = [stretch for stretch in kept.ended if stretch.until <= now.first] if now.goes_on else [*kept.ended, now]
     ended = [stretch for stretch in every if len(stretch.values) >= LEAST_CALLS]
     by_itself = [stretch for stretch in ended if not _waited(stretch, births)]
     times = len(by_itself)
-    growth = _open(kept, births, calls, replace(now, times=times), graph) if now.goes_on else None
-    if growth is not None:
-        freed = not growth.why and times < len(ended) / 2
-        return Growth("a later backward pass frees it") if freed else growth
+    if now.goes_on and all(now.peak > stretch.peak for stretch in by_itself):  # else it may be given back as they were
+        growth = _open(kept, births, calls, replace(now, times=times), graph)
+        if growth is not None:
+            freed = not growth.why and times < len(ended) / 2
+            return Growth("a later backward pass frees it") if freed else growth
     judged = [(stretch, _filled(stretch, calls)) for stretch in by_itself]  # of the first, many calls are warm-up
     largest, values = max(judged, key=lambda one: (len(one[1]) >= LEAST_CALLS, one[0].peak), default=(now, {}))
     if len(values) < LEAST_CALLS:
@@ -151,6 +152,5 @@ def _turns_over(kept: Kept, values: Mapping[int, int]) -> bool:
     back = calls[-max(LEAST_CALLS, len(calls) // 4) :][0]
     came = sum(nbytes for call, nbytes in values.items() if call >= back)
     # When a call begins, storages made up to YOUNG calls before are counted.
-    lately = kept.total - kept.total_at(back + YOUNG - 1)
-    since_first = kept.total - kept.total_at(calls[0] + YOUNG - 1)
+    lately, since_first = (kept.grown_since(call + YOUNG - 1) for call in (back, calls[0]))
     return lately < 0.5 * came or since_first < 0.4 * sum(values.values())

@@ -5,7 +5,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from types import CodeType, TracebackType
 from typing import Any
@@ -77,6 +77,7 @@ class watch_growth:
         self._births = Births(lambda: self._round(_BACKWARD, BACKWARD_PASS), self._goes_round)
         self._loops = Loops()
         self._codes: dict[CodeType, None] = {}  # of functions of the user's that ran
+        self._ran_before: set[tuple[str, int]] = set()  # lines, before the watch
         self._calls = Calls(self._begins, lambda: bool(self._births.trained[self._births.call]))
         self._told_by = _LOOP
         self._begin_anew()
@@ -94,6 +95,7 @@ class watch_growth:
             said = "A watch_growth was entered a second time.", "a new one for each block."
             raise RuntimeError(explain(*said, try_this="watch_growth()"))
         self._entered = self._running = True
+        self._ran_before = self._lines_that_ran()
         STARTS.add(self)
         if hasattr(os, "register_at_fork"):  # in a child, such as a data loader's worker, nothing is watched
             os.register_at_fork(after_in_child=functools.partial(_stop, weakref.ref(self)))
@@ -170,8 +172,7 @@ class watch_growth:
 
     def _look(self, traceback: TracebackType | None, seconds: float) -> Search:
         """Looks for the holders of some of what every line has left behind."""
-        running = (frame.f_code for frame in frames_of_all_threads())
-        self._codes |= dict.fromkeys(code for code in running if is_user_file(code.co_filename))
+        self._note_functions()
         every = [kept for kept in self._births.kept.values() if len(kept.alive) >= 3]
         samples = [(kept, _sample(kept), dict(kept.alive)) for kept in every]
         for kept in every:
@@ -192,12 +193,34 @@ class watch_growth:
         if self._births.call >= LEAST_CALLS:
             self._nodes.count()
         self._births.keep(self._births.call)
-        seen = self._births, self._nodes, self._process, _lines_that_ran(self._codes)
+        ran = self._lines_that_ran() - self._ran_before
+        ran |= {(kept.site.file, kept.site.line) for kept in self._births.kept.values()}
+        seen = self._births, self._nodes, self._process, ran
         report = Reporter(*seen, self.warm_up, self.limit_bytes).report(self._modules, self.started)
         if LOOP in self._modules:
             report = replace(report, rounds_at=self._loops.begins_at)
         failed = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
         return replace(report, unwatched=(*report.unwatched, failed)) if self._failure else report
+
+    def _note_functions(self) -> None:
+        running = (frame.f_code for frame in frames_of_all_threads())
+        self._codes |= dict.fromkeys(code for code in running if is_user_file(code.co_filename))
+
+    def _lines_that_ran(self) -> set[tuple[str, int]]:
+        """Files and numbers of the lines of functions, and of those inside of them, that ran several times: Python
+        makes an instruction quicker then, by one that is special for what it met, and shows so. Nothing is traced.
+        """
+        self._note_functions()
+        waiting, lines = dict(self._codes), set()
+        while waiting:
+            code, _ = waiting.popitem()
+            waiting |= dict.fromkeys(one for one in code.co_consts if isinstance(one, CodeType))
+            for instruction in dis.get_instructions(code, adaptive=True):
+                name, at = instruction.opname, instruction.positions
+                waits = name.endswith(("_ADAPTIVE", "_QUICK")) or "__" in name or name.startswith("INSTRUMENTED")
+                if name not in dis.opmap and not waits and at is not None and at.lineno is not None:
+                    lines.add((code.co_filename, at.lineno))
+        return lines
 
 
 def _sample(kept: Kept) -> list[Birth]:
@@ -211,19 +234,3 @@ def _stop(watch: "weakref.ref[watch_growth]") -> None:
     watching = watch()
     if watching is not None:
         watching.stop()
-
-
-def _lines_that_ran(codes: Iterable[CodeType]) -> set[tuple[str, int]]:
-    """Files and numbers of the lines of functions, and of those inside of them, that ran several times: Python makes an
-    instruction quicker then, by one that is special for what it met, and shows so. Nothing needs to be traced.
-    """
-    waiting, lines = dict.fromkeys(codes), set()
-    while waiting:
-        code, _ = waiting.popitem()
-        waiting |= dict.fromkeys(one for one in code.co_consts if isinstance(one, CodeType))
-        for instruction in dis.get_instructions(code, adaptive=True):
-            name, at = instruction.opname, instruction.positions
-            waits = name.endswith(("_ADAPTIVE", "_QUICK")) or "__" in name or name.startswith("INSTRUMENTED")
-            if name not in dis.opmap and not waits and at is not None and at.lineno is not None:
-                lines.add((code.co_filename, at.lineno))
-    return lines

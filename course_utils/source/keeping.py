@@ -16,7 +16,6 @@ _ADDS = {
 }  # fmt: skip
 _ADDS_TO_FIRST = {"heappush", "heappushpop", "insort", "insort_left", "insort_right", "setattr"}
 
-
 Ran = Collection[tuple[str, int]]
 
 

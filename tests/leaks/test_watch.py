@@ -56,6 +56,17 @@ def test_a_loop_without_modules_says_where_a_round_begins():
     assert (found.holder.name, found.rate.nbytes) == ("kept", 1024)
 
 
+def test_of_two_lines_that_keep_the_one_that_ran_meanwhile_is_named():
+    net, kept = torch.nn.Linear(64, 64), []
+    for _ in range(20):
+        kept.append(net(torch.ones(8, 64)).relu())
+    with watch_growth() as growth:
+        for _ in range(20):
+            kept.append(net(torch.ones(8, 64)).tanh())
+    (found,) = growth.report().findings
+    assert "tanh" in found.line.source
+
+
 def test_a_report_may_be_asked_for_while_the_loop_runs():
     kept: list = []
     with watch_growth() as growth:
