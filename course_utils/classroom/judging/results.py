@@ -9,6 +9,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
 
+from course_utils.base.markup import clean
+
 Outcome = Literal[
     "passed", "partial", "not attempted", "wrong", "raised", "timed out", "killed", "unreadable", "review by hand"
 ]
@@ -115,3 +117,8 @@ class Report:
         if not isinstance(report, cls):
             raise ValueError("Not a report's JSON.")
         return report
+
+
+def one_line(text: str, limit: int = 400) -> str:
+    """What anybody may have written, fit to be shown in one line."""
+    return " ".join(clean(text, limit).split())
