@@ -108,7 +108,7 @@ def _summary(report: Report, marks: dict[str, Mark]) -> str:
         why = "<br>".join(_why(result)) if mark.given is None else "Your teacher marked this answer."
         rows.append((f"`{one_line(result.exercise, 80)}`", earned, why))
     lines = [f"# {report.assignment}: feedback", "", f"{said}.", "", markdown_table(rows, left=range(3))]
-    if remarks := [*report.repairs, *report.notes, *report.listed]:
+    if remarks := [*report.repairs, *report.listed]:
         lines += ["", "What happened to your file:", "", *(f"- {_in_table(text)}" for text in remarks[:MOST_REMARKS])]
     return "\n".join(lines)
 

@@ -106,7 +106,7 @@ def reports(course: ClassFolder, assignment: str) -> dict[str, Report]:
 
 def without_texts(report: Report) -> Report:
     """The report without its notebook and cards: a class of thousands fits into memory."""
-    exercises = tuple(replace(result, text="", html="") for result in report.exercises)
+    exercises = tuple(replace(result, html="") for result in report.exercises)
     return replace(report, notebook="", exercises=exercises)
 
 

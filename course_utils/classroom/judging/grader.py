@@ -27,7 +27,7 @@ from course_utils.classroom.rebuild.reading import (
     ReleasedCell,
     ReleasedNotebook,
     Unreadable,
-    clean_outputs,
+    outputs_of,
     read_released,
 )
 from course_utils.classroom.rebuild.rebuild import Rebuilt, Step, rebuild, untouched
@@ -49,16 +49,11 @@ _released = lru_cache(maxsize=32)(read_released)
 
 
 class Director:
-    """One submission's way through the sandbox.
-
-    Attributes:
-        notes: what became of cells, one sentence each.
-        listed: what the teacher should know, at no cost in points, one sentence each.
-    """
+    """One submission's way through the sandbox. What became of its cells is ``listed`` in what was rebuilt."""
 
     def __init__(self, rebuilt: Rebuilt, python: WarmPython, limits: Limits):
-        self._rebuilt, self._python, self._limits, self._steps = rebuilt, python, limits, rebuilt.steps
-        self.notes, self.listed = list[str](), list[str]()
+        self._rebuilt, self._steps, self._listed = rebuilt, rebuilt.steps, rebuilt.listed
+        self._python, self._limits = python, limits
         self._released = {step.released.id: step for step in self._steps if step.released}
         self._checks = {s.index: s.released for s in self._steps if s.released and s.role == "check"}
         self._verdicts: dict[str, Verdict] = {}  # by the graded cell's id
@@ -89,7 +84,7 @@ class Director:
         given = " ".join(step.released.source for step in self._steps if step.released)
         own = " ".join(step.source for step in self._steps if step.from_student and step.is_code)
         if words := sorted({*_STRANGE.findall(own)} - {*_STRANGE.findall(given)}):
-            self.listed.append(f"{STRANGE_WORDS}: {', '.join(words)}.")
+            self._listed.append(f"{STRANGE_WORDS}: {', '.join(words)}.")
         return self._verdicts
 
     def _look(self) -> None:
@@ -134,10 +129,10 @@ class Director:
                 elif not ended.outcome and not self._troubled:
                     self._troubled = True  # once that may be bad luck; where it happens again, it is the cell's doing
                     judged.clear()
-                    self.notes.append(f"At {step.label}: {ended}; the submission was run again.")
+                    self._listed.append(f"At {step.label}: {ended}; the submission was run again.")
                 else:
                     self._ended[step.index] = ended
-                    self.notes.append(f"{step.title} was left out: {ended}.")
+                    self._listed.append(f"{step.title} was left out: {ended}.")
 
     def _note(self, cell: ReleasedCell, verdict: Verdict) -> None:
         """Keeps the better verdict, in doubt the older one: where a name was missing, it may be there now."""
@@ -155,14 +150,14 @@ class Director:
         if step.index not in self._shown:
             self._shown.add(step.index)
             item = self._rebuilt.notebook["cells"][step.index]
-            item["outputs"] = clean_outputs(answer["reply"].get("outputs"), self._room)
+            item["outputs"] = outputs_of(answer["reply"], self._room)
             item["execution_count"] = len(self._shown)
             self._room -= sum(len(str(output)) for output in item["outputs"])
         error = answer["reply"].get("error")
         if answer["interrupted"]:
             said = f"ran for more than {self._limits.check_seconds:g} s"
             self._ended[step.index] = Ended("timed out", f"its cell {said}")
-            self.listed.append(f"{step.title} {said} and was interrupted, which takes its time at each grading.")
+            self._listed.append(f"{step.title} {said} and was interrupted, which takes its time at each grading.")
         elif isinstance(error, list) and len(error) == 2:
             self._errors[step.index] = [str(part)[:_MOST_SAID] for part in error]
 
@@ -245,29 +240,26 @@ class Grader:
             OSError: the warm Python ended and could not be started again.
         """
         notebook = _released(released)
-        notes, listed = list[str](), list[str]()
         try:
-            rebuilt = rebuild(notebook, submitted, self.limits.notebook_bytes)
+            rebuilt = rebuild(notebook, submitted)
         except Unreadable as reason:
             rebuilt = untouched(notebook)
             rebuilt.repairs = [f"Nothing was graded. {reason}"]
             results = {cell.id: Verdict(0.0, "unreadable", text=str(reason)) for cell in notebook.graded}
         else:
-            director = Director(rebuilt, self._python, self.limits)
-            results = director.run()
-            notes, listed = director.notes, [*rebuilt.listed, *director.listed]
+            results = Director(rebuilt, self._python, self.limits).run()
         exercises = tuple(outcomes.result_of(cell, results[cell.id]) for cell in notebook.graded)
-        waiting = [result for result in exercises if result.outcome == "review by hand" and not result.by_hand]
-        reviews = [said for cell in notebook.graded for said in results[cell.id].reviews]
-        reviews += [result.text for result in waiting if result.said is None]
+        reviews = list[str]()
+        for cell in notebook.graded:
+            unjudged = cell.role == "check" and results[cell.id].outcome == "review by hand"
+            reviews += results[cell.id].reviews or [f"{cell.name}: {results[cell.id].text}"] * unjudged
         return Report(
             student=student,
             assignment=assignment,
             exercises=exercises,
             repairs=tuple(rebuilt.repairs),
             reviews=tuple(dict.fromkeys(reviews)),
-            notes=tuple(dict.fromkeys(notes)),
-            listed=tuple(listed),
+            listed=tuple(dict.fromkeys(rebuilt.listed)),
             notebook=_with_cards(notebook, rebuilt, exercises),
         )
 

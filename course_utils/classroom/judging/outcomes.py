@@ -184,7 +184,6 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
         outcome=outcome,
         said=said,
         misconceptions=tuple(dict.fromkeys(filter(None, failed))),
-        text=_final(str(score)) if score is not None else f"{cell.name}: {text}",
         html=shown if score is None else _final(shown),
         by_hand=cell.role == "by hand",
         lost=() if outcome == "review by hand" or score is None else tuple(_lost(score)),

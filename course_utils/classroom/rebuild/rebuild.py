@@ -93,18 +93,17 @@ def untouched(released: ReleasedNotebook) -> Rebuilt:
     return _assembled(released, {}, {})
 
 
-def rebuild(released: ReleasedNotebook, submitted: bytes | None, largest_bytes: int) -> Rebuilt:
+def rebuild(released: ReleasedNotebook, submitted: bytes | None) -> Rebuilt:
     """Puts the answers of a submission into the released notebook.
 
     Args:
         released: what the student got.
         submitted: the bytes that were handed in.
-        largest_bytes: of a file that is read.
 
     Raises:
         Unreadable: it is no notebook; see ``reading``.
     """
-    cells, repairs = read_cells(submitted, largest_bytes)
+    cells, repairs = read_cells(submitted)
     names = [cell.grade_id for cell in cells if cell.grade_id]
     if names and not {cell.grade_id for cell in released.cells}.intersection(names):
         raise Unreadable(

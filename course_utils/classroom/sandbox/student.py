@@ -111,14 +111,11 @@ class Shell(InteractiveShell):
         if self.in_cell:
             raise KeyboardInterrupt
 
-    def run(self, source: str, unless: list[str], room: int) -> tuple[list[dict[str, Any]], list[str] | None]:
-        """Runs a cell, unless there is something by all of the names that it would make.
-
-        Returns:
-            Its outputs in nbformat's form, and the kind and first line of what it raised.
-        """
+    def run(self, source: str, unless: list[str], room: int) -> dict[str, Any]:
+        """Runs a cell, unless there is something by all of the names that it would make. Returns what it printed, what
+        it showed, and the kind and first line of what it raised."""
         if unless and all(name in self.user_ns for name in unless):
-            return [], None
+            return {}
         kept, self.shown, self.in_cell = (sys.stdout, sys.stderr), [], True
         out, err = sys.stdout, sys.stderr = Stream(room), Stream(room)
         try:
@@ -129,14 +126,10 @@ class Shell(InteractiveShell):
         finally:
             self.in_cell = False
             sys.stdout, sys.stderr = kept
-        streams = (("stdout", out.text()), ("stderr", err.text()))
-        found: list[dict[str, Any]] = [
-            {"output_type": "stream", "name": name, "text": text} for name, text in streams if text
-        ]
-        for data in self.shown:
-            texts = {kind: _as_text(data[kind]) for kind in KEPT if isinstance(data, dict) and kind in data}
-            found.append({"output_type": "display_data", "data": texts, "metadata": {}})
-        return found, None if error is None else [type(error).__name__, str(error).strip().split("\n")[0][:300]]
+        data = [one for one in self.shown if isinstance(one, dict)]
+        shown = [{kind: _as_text(one[kind]) for kind in KEPT if kind in one} for one in data]
+        said = None if error is None else [type(error).__name__, str(error).strip().split("\n")[0][:300]]
+        return {"stdout": out.text(), "stderr": err.text(), "shown": shown, "error": said}
 
 
 def _as_text(value: Any) -> str:
@@ -213,9 +206,9 @@ def _serve(channel: Channel, shell: Any, asked: list[dict[str, Any]]) -> None:
                     channel.send({"unjudged": str(why)})
                 asked.clear()  # no fork of a cell's own is a check
                 continue
-            outputs, error = shell.run(request["source"], request["unless"], request["output_bytes"])
+            done = shell.run(request["source"], request["unless"], request["output_bytes"])
             if os.getpid() == me:
-                channel.send({"outputs": outputs, "error": error, "threads": threading.active_count() - 1})
+                channel.send(done | {"threads": threading.active_count() - 1})
     finally:
         os._exit(0)
 
