@@ -22,18 +22,11 @@ from course_utils.classroom.course.source import parse
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.outcomes import Verdict
 from course_utils.classroom.judging.results import ExerciseResult, Report
-from course_utils.classroom.rebuild.reading import (
-    LONGEST_OUTPUT,
-    ReleasedCell,
-    ReleasedNotebook,
-    Unreadable,
-    outputs_of,
-    read_released,
-)
+from course_utils.classroom.rebuild.reading import ReleasedCell, ReleasedNotebook, Unreadable, outputs_of, read_released
 from course_utils.classroom.rebuild.rebuild import Rebuilt, Step, rebuild, untouched
 from course_utils.classroom.sandbox.bubblewrap import SandboxMissing as SandboxMissing
 from course_utils.classroom.sandbox.bubblewrap import missing
-from course_utils.classroom.sandbox.protocol import Ended
+from course_utils.classroom.sandbox.supervisor import Ended
 from course_utils.classroom.sandbox.warm_python import Limits as Limits
 from course_utils.classroom.sandbox.warm_python import WarmPython
 
@@ -143,9 +136,8 @@ class Director:
     def _cell(self, step: Step) -> None:
         # A stub that nobody touched must not take the place of an answer that was made elsewhere.
         unless = sorted(step.released.names) if step.released and step.is_stub else []
-        room = max(min(self._room, LONGEST_OUTPUT) - 1000, 0)  # the shell adds a line that says how much it left out
-        asked = {"source": step.source, "unless": unless, "output_bytes": room}
-        answer = self._python.ask({"do": "cell", "seconds": self._limits.check_seconds} | asked)
+        asked = {"do": "cell", "seconds": self._limits.check_seconds, "source": step.source, "unless": unless}
+        answer = self._python.ask(asked)
         self._spent += float(answer["seconds"])
         if step.index not in self._shown:
             self._shown.add(step.index)

@@ -15,13 +15,13 @@ from course_utils.base.text import format_bytes
 from course_utils.classroom.course.folder import HIDDEN_TESTS
 from course_utils.classroom.course.source import Code, called_on_lesson, lessons_made, read_code
 from course_utils.classroom.course.submissions import LARGEST_BYTES
+from course_utils.classroom.sandbox.supervisor import LONGEST_OUTPUT
 
 Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
 
 _MOST_CELLS = 2000
 _LONGEST_SOURCE = 2**20  # characters of one cell
 _MOST_VALUES = 3_000_000  # of JSON: beyond this they take many seconds and gigabytes
-LONGEST_OUTPUT = 100_000  # characters of one text: what nbconvert makes of colours takes the square of its length
 _MORE = "[More was printed or shown, and left out]\n"
 _PICTURES = ("image/png", "image/jpeg")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
@@ -126,7 +126,7 @@ def outputs_of(reply: dict[str, Any], room: int) -> list[dict[str, Any]]:
         found.append({"output_type": "display_data", "data": kept, "metadata": {}})
     for number, output in enumerate(found):
         room -= len(str(output))
-        if room < 0:  # of text the shell has said so
+        if room < 0:
             return [*found[:number], {"output_type": "stream", "name": "stderr", "text": _MORE}]
     return found
 

@@ -30,7 +30,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from course_utils.classroom.sandbox.bubblewrap import HOME
-from course_utils.classroom.sandbox.protocol import Channel
+from course_utils.classroom.sandbox.supervisor import LONGEST_OUTPUT, Channel
 
 # This module's functions look names up in a copy that no student's code can reach by name. It must stand before them.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
@@ -45,10 +45,7 @@ class Stream(io.StringIO):
     """What stands in for ``sys.stdout``: keeps so many characters, and counts the others."""
 
     encoding, errors = "utf-8", "replace"  # type: ignore[assignment]  # as ipykernel's streams have them
-
-    def __init__(self, room: int) -> None:
-        super().__init__()
-        self._room = room
+    _room = LONGEST_OUTPUT - 1000  # it adds a line that says how much it left out
 
     def write(self, text: str) -> int:
         super().write(str(text)[: max(self._room, 0)])
@@ -111,13 +108,13 @@ class Shell(InteractiveShell):
         if self.in_cell:
             raise KeyboardInterrupt
 
-    def run(self, source: str, unless: list[str], room: int) -> dict[str, Any]:
+    def run(self, source: str, unless: list[str]) -> dict[str, Any]:
         """Runs a cell, unless there is something by all of the names that it would make. Returns what it printed, what
         it showed, and the kind and first line of what it raised."""
         if unless and all(name in self.user_ns for name in unless):
             return {}
         kept, self.shown, self.in_cell = (sys.stdout, sys.stderr), [], True
-        out, err = sys.stdout, sys.stderr = Stream(room), Stream(room)
+        out, err = sys.stdout, sys.stderr = Stream(), Stream()
         try:
             done = self.run_cell(source, store_history=True)
             error = done.error_before_exec or done.error_in_exec
@@ -206,7 +203,7 @@ def _serve(channel: Channel, shell: Any, asked: list[dict[str, Any]]) -> None:
                     channel.send({"unjudged": str(why)})
                 asked.clear()  # no fork of a cell's own is a check
                 continue
-            done = shell.run(request["source"], request["unless"], request["output_bytes"])
+            done = shell.run(request["source"], request["unless"])
             if os.getpid() == me:
                 channel.send(done | {"threads": threading.active_count() - 1})
     finally:
