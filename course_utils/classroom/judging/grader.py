@@ -22,8 +22,8 @@ from course_utils.classroom.course.source import parse
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.outcomes import Verdict
 from course_utils.classroom.judging.results import ExerciseResult, Report
-from course_utils.classroom.rebuild.reading import ReleasedCell, ReleasedNotebook, Unreadable, outputs_of, read_released
-from course_utils.classroom.rebuild.rebuild import Rebuilt, Step, rebuild, untouched
+from course_utils.classroom.rebuild.reading import ReleasedCell, outputs_of, read_released
+from course_utils.classroom.rebuild.rebuild import Rebuilt, Step, rebuild
 from course_utils.classroom.sandbox.bubblewrap import SandboxMissing as SandboxMissing
 from course_utils.classroom.sandbox.bubblewrap import missing
 from course_utils.classroom.sandbox.supervisor import Ended
@@ -125,7 +125,7 @@ class Director:
                     self._listed.append(f"At {step.label}: {ended}; the submission was run again.")
                 else:
                     self._ended[step.index] = ended
-                    self._listed.append(f"{step.title} was left out: {ended}.")
+                    self._listed.append(f"Left out was {step.label}: {ended}.")
 
     def _note(self, cell: ReleasedCell, verdict: Verdict) -> None:
         """Keeps the better verdict, in doubt the older one: where a name was missing, it may be there now."""
@@ -149,7 +149,7 @@ class Director:
         if answer["interrupted"]:
             said = f"ran for more than {self._limits.check_seconds:g} s"
             self._ended[step.index] = Ended("timed out", f"its cell {said}")
-            self._listed.append(f"{step.title} {said} and was interrupted, which takes its time at each grading.")
+            self._listed.append(f"Interrupted, which takes its time at each grading, was {step.label}: it {said}.")
         elif isinstance(error, list) and len(error) == 2:
             self._errors[step.index] = [str(part)[:_MOST_SAID] for part in error]
 
@@ -232,13 +232,9 @@ class Grader:
             OSError: the warm Python ended and could not be started again.
         """
         notebook = _released(released)
-        try:
-            rebuilt = rebuild(notebook, submitted)
-        except Unreadable as reason:
-            rebuilt = untouched(notebook)
-            rebuilt.repairs = [f"Nothing was graded. {reason}"]
-            results = {cell.id: Verdict(0.0, "unreadable", text=str(reason)) for cell in notebook.graded}
-        else:
+        rebuilt = rebuild(notebook, submitted)
+        results = {cell.id: Verdict(0.0, "unreadable", text=rebuilt.unread) for cell in notebook.graded}
+        if not rebuilt.unread:
             results = Director(rebuilt, self._python, self.limits).run()
         exercises = tuple(outcomes.result_of(cell, results[cell.id]) for cell in notebook.graded)
         reviews = list[str]()
@@ -252,20 +248,18 @@ class Grader:
             repairs=tuple(rebuilt.repairs),
             reviews=tuple(dict.fromkeys(reviews)),
             listed=tuple(dict.fromkeys(rebuilt.listed)),
-            notebook=_with_cards(notebook, rebuilt, exercises),
+            notebook=_with_cards(rebuilt.notebook, exercises),
         )
 
 
-def _with_cards(released: ReleasedNotebook, rebuilt: Rebuilt, exercises: tuple[ExerciseResult, ...]) -> str:
-    """The rebuilt notebook as text, each check cell with its card, as a kernel would have shown it."""
-    cards = {cell.id: result for cell, result in zip(released.graded, exercises, strict=True)}
-    for step in rebuilt.steps:
-        result = cards.get(step.released.id) if step.released else None
-        cell = rebuilt.notebook["cells"][step.index]
-        if result is None or cell["cell_type"] != "code":
-            continue
-        count = cell.get("execution_count") or step.index + 1
-        cell["execution_count"] = count
-        data = {"text/html": result.html, "text/plain": repr(float(result.earned))}
-        cell["outputs"] = [{"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}}]
-    return json.dumps(rebuilt.notebook, ensure_ascii=False, indent=1) + "\n"
+def _with_cards(notebook: dict[str, Any], exercises: tuple[ExerciseResult, ...]) -> str:
+    """The executed notebook as text, each check cell with its card, as a kernel would have shown it."""
+    cards = {result.grade_id: result for result in exercises}
+    for number, cell in enumerate(notebook["cells"], 1):
+        result = cards.get(cell["metadata"].get("nbgrader", {}).get("grade_id"))
+        if result is not None and cell["cell_type"] == "code":
+            count = cell["execution_count"] = cell["execution_count"] or number
+            data = {"text/html": result.html, "text/plain": repr(float(result.earned))}
+            shown = {"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}}
+            cell["outputs"] = [shown]
+    return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
