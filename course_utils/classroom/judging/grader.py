@@ -22,6 +22,7 @@ from course_utils.classroom.course.source import parse
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.outcomes import Verdict
 from course_utils.classroom.judging.results import ExerciseResult, Report
+from course_utils.classroom.rebuild.answers import same
 from course_utils.classroom.rebuild.reading import ReleasedCell, outputs_of, read_released
 from course_utils.classroom.rebuild.rebuild import Rebuilt, Step, rebuild
 from course_utils.classroom.sandbox.bubblewrap import SandboxMissing as SandboxMissing
@@ -135,7 +136,8 @@ class Director:
 
     def _cell(self, step: Step) -> None:
         # A stub that nobody touched must not take the place of an answer that was made elsewhere.
-        unless = sorted(step.released.names) if step.released and step.is_stub else []
+        cell = step.released
+        unless = sorted(cell.names) if cell and same(step.source, cell.source) else []
         asked = {"do": "cell", "seconds": self._limits.check_seconds, "source": step.source, "unless": unless}
         answer = self._python.ask(asked)
         self._spent += float(answer["seconds"])

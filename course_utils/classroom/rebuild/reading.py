@@ -61,10 +61,8 @@ def read_cells(content: bytes | None) -> tuple[list[Cell], list[str]]:
     if not content.strip():
         raise Unreadable("The file is empty.")
     if len(content) > LARGEST_BYTES:
-        raise Unreadable(
-            f"The file is larger than the {format_bytes(LARGEST_BYTES)} that are read. "
-            "Clear the outputs and hand it in again."
-        )
+        most = format_bytes(LARGEST_BYTES)
+        raise Unreadable(f"The file is larger than the {most} that are read. Clear the outputs and hand it in again.")
     items, repairs = _got(_parse(content), "cells"), list[str]()
     if not isinstance(items, list):
         raise Unreadable("The file is JSON, but no notebook of format 4 with a list of cells.")

@@ -41,11 +41,6 @@ class Step:
         """The released cell's role; ``"added"`` for a student's own cell."""
         return self.released.role if self.released else "added"
 
-    @property
-    def is_stub(self) -> bool:
-        """Of an answer cell, whether it is still what was released."""
-        return self.released is not None and self.role == "answer" and same(self.source, self.released.source)
-
 
 @dataclass
 class Rebuilt:
