@@ -143,10 +143,10 @@ def enter(
         # An IntegrityError is about this one alone; nbgrader wraps an OperationalError into InvalidEntry.
         if not isinstance(error, MissingEntry | OperationalError | InvalidEntry) or "IntegrityError" in str(error):
             raise
-        said = f"The gradebook takes no marks of {report.assignment}: {str(error).splitlines()[0]}."
+        what = f"The gradebook takes no marks of {report.assignment}: {str(error).splitlines()[0]}."
         wanted = "an assignment that was released, and a gradebook that nobody else holds."
         mend = "release it, or close what has the gradebook open, and run the same command again; no mark is lost."
-        raise Unusable(explain(said, wanted, try_this=mend)) from error
+        raise Unusable(explain(what, wanted, try_this=mend)) from error
     values["metadata"][_KEPT] = {"key": key, "report": json.loads(without_texts(report).to_json())}
     path.parent.mkdir(parents=True, exist_ok=True)
     stamp = path.with_name("timestamp.txt")

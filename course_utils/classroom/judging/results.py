@@ -81,11 +81,6 @@ class Report:
     notebook: str
 
     @property
-    def earned(self) -> float:
-        """Points of all exercises together, without what is withheld."""
-        return sum(result.earned for result in self.exercises)
-
-    @property
     def possible(self) -> float:
         """The most that the released notebook can earn."""
         return sum(result.possible for result in self.exercises)
