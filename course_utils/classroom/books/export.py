@@ -224,7 +224,7 @@ def _misunderstood(graded: Iterable[Report]) -> list[Line]:
     for report in graded:
         for result in (result for result in report.exercises if not result.by_hand):
             exercise = report.assignment, result.exercise
-            attempted[exercise] += result.attempted
+            attempted[exercise] += result.outcome not in ("not attempted", "unreadable")
             passed[exercise] += result.outcome == "passed"
             named[exercise].update({one_line(text, 200) for text in result.misconceptions})
     return [

@@ -48,11 +48,6 @@ class ExerciseResult:
     lost: Sequence[tuple[str, float]] = ()
 
     @property
-    def attempted(self) -> bool:
-        """Whether there was an answer to look at."""
-        return self.outcome not in ("not attempted", "unreadable")
-
-    @property
     def waits(self) -> bool:
         """Whether a person decides what it earns."""
         return self.outcome in ("review by hand", "unreadable")
