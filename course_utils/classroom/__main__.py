@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _init(options: argparse.Namespace) -> int:
-    from course_utils.classroom.course.create import create
+    from course_utils.classroom.run.release import create
 
     done = create(options.folder, options.lessons, options.course_id)
     print(*(done or ["everything is there already"]), sep="\n")
@@ -113,7 +113,7 @@ def _grade(course: ClassFolder, assignments: Sequence[str], options: argparse.Na
 
 
 def _feedback(course: ClassFolder, assignments: Sequence[str], options: argparse.Namespace) -> bool:
-    from course_utils.classroom.books.feedback import feedback, hand_out
+    from course_utils.classroom.books.export import feedback, hand_out
 
     course.refuse_unknown(options.student)
     graded = [name for name in assignments if course.api.get_autograded_students(name)]

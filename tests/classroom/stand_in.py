@@ -76,7 +76,7 @@ def _result(grading, topic, answer, outcome):
     said = "The file is broken." if outcome == "unreadable" else f"{earned:g} of {possible:g} points, {outcome}"
     text = f"{exercise}: {said}"
     values = {"grade_id": grading["grade_id"], "exercise": exercise, "earned": earned, "possible": possible}
-    values |= {"outcome": outcome, "text": text, "html": f"<p>{text}</p>"}
+    values |= {"outcome": outcome, "html": f"<p>{text}</p>"}
     values |= {"said": f"{possible:g} of {possible:g} points" if outcome == "review by hand" else None}
     values |= {"misconceptions": tuple(re.findall(r"# misconception: (.*)", answer))}
     values |= {"by_hand": grading["solution"], "lost": ((f"is {outcome}", possible - earned),) * (earned < possible)}

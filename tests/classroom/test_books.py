@@ -240,4 +240,4 @@ def test_outcomes_and_misunderstandings_are_exported_and_a_student_counts_once(m
     assert ["snapshot", "2", "1", "one", "1"] in counted and ["snapshot", "2", "1", "a | b", "1"] in counted
     table = (tmp_path / "misunderstood.md").read_text()
     assert "a \\| b | 1 (50%) |" in table and "| written" not in table
-    assert "| mean_loss | 1 | 0 | none seen | |" in table
+    assert "| mean_loss | 1 | 0 | none seen |  |" in table

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from course_utils.classroom.__main__ import _parser
+from course_utils.classroom.course.submissions import LARGEST_BYTES
 from course_utils.classroom.judging.grader import Limits
 from course_utils.classroom.judging.results import OUTCOMES
 from tests.classroom.attacks import WRONG
@@ -147,7 +148,7 @@ def test_the_limits_on_the_page_are_those_of_the_grader():
         f"{limits.processes} processes",
         f"{limits.file_bytes / mebibytes:g} MiB of files",
         f"{limits.output_bytes / mebibytes:g} MiB of output",
-        f"{limits.notebook_bytes / mebibytes:g} MiB for the notebook",
+        f"{LARGEST_BYTES / mebibytes:g} MiB for the notebook",
     ):
         assert text in PAGE, text
 

@@ -96,17 +96,14 @@ def reports(course: ClassFolder, assignment: str) -> dict[str, Report]:
     wanted = {cell.grade_id: cell.points for cell in released.graded}
     old = [name for name, one in those.items() if {e.grade_id: e.possible for e in one.exercises} != wanted]
     if old:
-        named = ", ".join(old[:5]) + f" and {len(old) - 5} more" * (len(old) > 5)
-        raise ValueError(
-            f"{assignment} was released with other exercises or points after these were graded: {named}.\n"
-            f"Try: autograd-control classroom grade {assignment}"
-        )
+        said = f"{assignment} was released with other exercises or points after some were graded, such as {old[0]}."
+        raise ValueError(f"{said}\nTry: autograd-control classroom grade {assignment}")
     return those
 
 
 def without_texts(report: Report) -> Report:
     """The report without its notebook and cards: a class of thousands fits into memory."""
-    exercises = tuple(replace(result, text="", html="") for result in report.exercises)
+    exercises = tuple(replace(result, html="") for result in report.exercises)
     return replace(report, notebook="", exercises=exercises)
 
 
@@ -146,14 +143,10 @@ def enter(
         # An IntegrityError is about this one alone; nbgrader wraps an OperationalError into InvalidEntry.
         if not isinstance(error, MissingEntry | OperationalError | InvalidEntry) or "IntegrityError" in str(error):
             raise
-        raise Unusable(
-            explain(
-                f"The gradebook takes no marks of {report.assignment}: {str(error).splitlines()[0]}.",
-                "an assignment that was released, and a gradebook that nobody else holds.",
-                "no mark is lost: what is not entered is graded again.",
-                "release it, or close what has the gradebook open, and run the same command again.",
-            )
-        ) from error
+        what = f"The gradebook takes no marks of {report.assignment}: {str(error).splitlines()[0]}."
+        wanted = "an assignment that was released, and a gradebook that nobody else holds."
+        mend = "release it, or close what has the gradebook open, and run the same command again; no mark is lost."
+        raise Unusable(explain(what, wanted, try_this=mend)) from error
     values["metadata"][_KEPT] = {"key": key, "report": json.loads(without_texts(report).to_json())}
     path.parent.mkdir(parents=True, exist_ok=True)
     stamp = path.with_name("timestamp.txt")

@@ -1,9 +1,10 @@
-"""What a cell's code defines and uses, without running it (``read_code``, ``parse``). IPython reads the magics."""
+"""What a cell's code defines and uses, without running it (``read_code``, ``parse``). IPython reads the prompts."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+import re
 import symtable
 import threading
 import warnings
@@ -14,8 +15,8 @@ from typing import Any
 from IPython.core.inputtransformer2 import TransformerManager
 
 _LONGEST = 50_000  # characters of one source: what has more is no answer, and is not looked at
-_MOST_MAGICS = 20  # of one source: for each, IPython reads all of it again
-_RUNS_HERE = {"time", "capture", "prun"}  # cell magics that leave in the notebook what their body binds
+# A magic, a command of the shell or a question, alone in its line or behind ``name =``.
+_MAGIC = re.compile(r"^([ \t]*(?:\w+[ \t]*=[ \t]*)?)(?:[%!?].*|[%\w.]+\?+[ \t]*)$", re.MULTILINE)
 _BUILTINS = frozenset(dir(builtins)) | {"get_ipython", "display", "__file__", "__name__", "_", "__", "In", "Out"}
 # Python 3.11 counts a tree's depth for all threads at once, and raises SystemError where two make one side by side:
 # https://github.com/python/cpython/issues/106905
@@ -81,18 +82,11 @@ def _tried(parser: Callable[[str], Any], source: str) -> Any:
 
 
 def _as_python(source: str) -> str:
-    """The source as IPython makes Python of it, line for line; of a cell magic that runs its body here, the body."""
-    ipython, lines = TransformerManager(), source.splitlines(keepends=True)
-    for transform in (*ipython.cleanup_transforms, *ipython.line_transforms):
+    """The source, line for line, without prompts and indentation, and with a number in place of each magic."""
+    lines = source.splitlines(keepends=True)
+    for transform in TransformerManager().cleanup_transforms:
         lines = transform(lines)
-    match ast.parse("".join(lines)).body if lines and lines[0].startswith("get_ipython().run_cell_magic(") else []:
-        case [ast.Expr(ast.Call(_, [ast.Constant(name), _, ast.Constant(str(body))]))]:
-            return _as_python(f"\n{body}") if name in _RUNS_HERE else ""
-    for _ in range(_MOST_MAGICS):
-        changed, lines = ipython.do_one_token_transform(lines)
-        if not changed:
-            break
-    return "".join(lines)
+    return _MAGIC.sub(r"\g<1>0", "".join(lines))
 
 
 def called_on_lesson(source: str) -> tuple[str, str, str] | None:

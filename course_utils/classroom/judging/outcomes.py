@@ -18,7 +18,7 @@ from course_utils.checks.score import Claim, Score, Status
 from course_utils.classroom.course.source import parse
 from course_utils.classroom.judging.results import ExerciseResult, Outcome
 from course_utils.classroom.rebuild.reading import ReleasedCell
-from course_utils.classroom.sandbox.protocol import Ended
+from course_utils.classroom.sandbox.supervisor import Ended
 
 WITHHELD = "Your teacher looks at this answer before its points are entered."
 _ALL_OR_NONE = "These tests earn their points together: all of them, or none."
@@ -184,7 +184,6 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
         outcome=outcome,
         said=said,
         misconceptions=tuple(dict.fromkeys(filter(None, failed))),
-        text=_final(str(score)) if score is not None else f"{cell.name}: {text}",
         html=shown if score is None else _final(shown),
         by_hand=cell.role == "by hand",
         lost=() if outcome == "review by hand" or score is None else tuple(_lost(score)),

@@ -6,8 +6,11 @@ Plain data, to and from JSON, so that a report can cross a process, a network or
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
+
+from course_utils.base.markup import clean
 
 Outcome = Literal[
     "passed", "partial", "not attempted", "wrong", "raised", "timed out", "killed", "unreadable", "review by hand"
@@ -28,7 +31,6 @@ class ExerciseResult:
             has looked; a written answer is always one of these.
         said: where points are withheld, what the check said: ``"2 of 2 points"``; else None.
         misconceptions: the names on the card, the likeliest first.
-        text: the card as plain text.
         html: the card as HTML.
         by_hand: whether a person grades it, whatever was written.
         lost: why points are missing, with how many: they add up to what is missing.
@@ -40,16 +42,10 @@ class ExerciseResult:
     possible: float
     outcome: Outcome
     said: str | None
-    misconceptions: tuple[str, ...]
-    text: str
+    misconceptions: Sequence[str]
     html: str
     by_hand: bool = False
-    lost: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def attempted(self) -> bool:
-        """Whether there was an answer to look at."""
-        return self.outcome not in ("not attempted", "unreadable")
+    lost: Sequence[tuple[str, float]] = ()
 
     @property
     def waits(self) -> bool:
@@ -67,24 +63,17 @@ class Report:
         exercises: every graded cell of the released notebook, in its order, always all of them.
         repairs: what rebuilding the notebook changed, one sentence each.
         reviews: what the teacher should look at by hand, one sentence each: in which cell, and what was seen.
-        notes: what became of cells, one sentence each.
-        listed: what the teacher should know, at no cost in points, one sentence each.
+        listed: what became of cells, and what else the teacher should know, at no cost in points, one sentence each.
         notebook: the rebuilt and executed notebook as text, with the cards as outputs of the check cells.
     """
 
     student: str
     assignment: str
     exercises: tuple[ExerciseResult, ...]
-    repairs: tuple[str, ...]
-    reviews: tuple[str, ...]
-    notes: tuple[str, ...]
-    listed: tuple[str, ...]
+    repairs: Sequence[str]
+    reviews: Sequence[str]
+    listed: Sequence[str]
     notebook: str
-
-    @property
-    def earned(self) -> float:
-        """Points of all exercises together, without what is withheld."""
-        return sum(result.earned for result in self.exercises)
 
     @property
     def possible(self) -> float:
@@ -104,14 +93,14 @@ class Report:
             ValueError: the text is no JSON, or not a report's; the message says which field is missing or strange.
         """
 
-        def made(fields: dict[str, Any]) -> Any:
-            fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-            return cls(**fields) if "exercises" in fields else ExerciseResult(**fields)
-
         try:
-            report = json.loads(text, object_hook=made)
-        except TypeError as error:
+            values = json.loads(text)
+            exercises = tuple(ExerciseResult(**one) for one in values.pop("exercises"))
+            return cls(exercises=exercises, **values)
+        except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"Not a report's JSON: {error}.") from error
-        if not isinstance(report, cls):
-            raise ValueError("Not a report's JSON.")
-        return report
+
+
+def one_line(text: str, limit: int = 400) -> str:
+    """What anybody may have written, fit to be shown in one line."""
+    return " ".join(clean(text, limit).split())

@@ -1,5 +1,5 @@
 """Reads notebooks: what was released (``read_released``): what each cell is, what each check looks at; and, without
-trusting either, what was handed in (``read_cells``), and outputs of its cells (``clean_outputs``).
+trusting either, what was handed in (``read_cells``), and outputs of its cells (``outputs_of``).
 
 Every text that comes out of here can be written as UTF-8.
 """
@@ -15,13 +15,14 @@ from course_utils.base.text import format_bytes
 from course_utils.classroom.course.folder import HIDDEN_TESTS
 from course_utils.classroom.course.source import Code, called_on_lesson, lessons_made, read_code
 from course_utils.classroom.course.submissions import LARGEST_BYTES
+from course_utils.classroom.sandbox.supervisor import LONGEST_OUTPUT
 
 Role = Literal["set-up", "answer", "check", "by hand", "experiment", "text"]
 
 _MOST_CELLS = 2000
 _LONGEST_SOURCE = 2**20  # characters of one cell
 _MOST_VALUES = 3_000_000  # of JSON: beyond this they take many seconds and gigabytes
-LONGEST_OUTPUT = 100_000  # characters of one text: what nbconvert makes of colours takes the square of its length
+_MORE = "[More was printed or shown, and left out]\n"
 _PICTURES = ("image/png", "image/jpeg")
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 
@@ -49,7 +50,7 @@ class Cell:
     grade_id: str
 
 
-def read_cells(content: bytes | None, largest_bytes: int = LARGEST_BYTES) -> tuple[list[Cell], list[str]]:
+def read_cells(content: bytes | None) -> tuple[list[Cell], list[str]]:
     """The cells of a notebook, and what is odd about it or had to be left out, one sentence each.
 
     Raises:
@@ -59,11 +60,9 @@ def read_cells(content: bytes | None, largest_bytes: int = LARGEST_BYTES) -> tup
         raise Unreadable("No notebook was found.")
     if not content.strip():
         raise Unreadable("The file is empty.")
-    if len(content) > largest_bytes:
-        raise Unreadable(
-            f"The file is larger than the {format_bytes(largest_bytes)} that are read. "
-            "Clear the outputs and hand it in again."
-        )
+    if len(content) > LARGEST_BYTES:
+        most = format_bytes(LARGEST_BYTES)
+        raise Unreadable(f"The file is larger than the {most} that are read. Clear the outputs and hand it in again.")
     items, repairs = _got(_parse(content), "cells"), list[str]()
     if not isinstance(items, list):
         raise Unreadable("The file is JSON, but no notebook of format 4 with a list of cells.")
@@ -111,26 +110,23 @@ def _text(value: Any) -> str | None:
     return text.encode("utf-8", "replace").decode() if isinstance(text, str) else None
 
 
-def clean_outputs(value: Any, room: int) -> list[dict[str, Any]]:
+def outputs_of(reply: dict[str, Any], room: int) -> list[dict[str, Any]]:
     """A cell's outputs in nbformat's form, whatever the student's process sent: text and pictures, no more characters
     than there is room for."""
-    outputs: list[dict[str, Any]] = []
-    for item in value if isinstance(value, list) else ():
-        match item:
-            case {"output_type": "stream", "name": "stdout" | "stderr" as name, "text": str(text)}:
-                output = {"output_type": "stream", "name": name, "text": _text(text[:LONGEST_OUTPUT])}
-            case {"output_type": "display_data", "data": {**data}}:
-                kept = {kind: _text(data.get(kind)) or "" for kind in ("text/plain", *_PICTURES) if kind in data}
-                kept = {kind: text for kind, text in kept.items() if kind not in _PICTURES or _BASE64.fullmatch(text)}
-                output = {"output_type": "display_data", "data": kept, "metadata": {}}
-            case _:
-                continue
+    said = {name: (_text(reply.get(name)) or "")[:LONGEST_OUTPUT] for name in ("stdout", "stderr")}
+    found: list[dict[str, Any]] = [
+        {"output_type": "stream", "name": name, "text": text} for name, text in said.items() if text
+    ]
+    for data in shown if isinstance(shown := reply.get("shown"), list) else ():
+        shown_as = {kind: _text(_got(data, kind)) or "" for kind in _PICTURES}
+        kept = {kind: text for kind, text in shown_as.items() if _BASE64.fullmatch(text)}
+        kept |= {"text/plain": _text(_got(data, "text/plain")) or ""}
+        found.append({"output_type": "display_data", "data": kept, "metadata": {}})
+    for number, output in enumerate(found):
         room -= len(str(output))
-        if room < 0:  # the shell has said so, unless it was taken over
-            said = "[More was printed or shown, and left out]\n"
-            return [*outputs, {"output_type": "stream", "name": "stderr", "text": said}]
-        outputs.append(output)
-    return outputs
+        if room < 0:
+            return [*found[:number], {"output_type": "stream", "name": "stderr", "text": _MORE}]
+    return found
 
 
 @dataclass

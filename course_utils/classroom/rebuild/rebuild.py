@@ -41,16 +41,6 @@ class Step:
         """The released cell's role; ``"added"`` for a student's own cell."""
         return self.released.role if self.released else "added"
 
-    @property
-    def is_stub(self) -> bool:
-        """Of an answer cell, whether it is still what was released."""
-        return self.released is not None and self.role == "answer" and same(self.source, self.released.source)
-
-    @property
-    def title(self) -> str:
-        """The label, as a sentence begins with it."""
-        return self.label[:1].upper() + self.label[1:]
-
 
 @dataclass
 class Rebuilt:
@@ -62,6 +52,7 @@ class Rebuilt:
         repairs: what was changed, one sentence each.
         listed: what the teacher should know of it, one sentence each.
         renamed: of edited checks, by the check's id, what they were handed in place of the answer's own name.
+        unread: why nothing that was handed in is graded, in one sentence; empty where something is.
     """
 
     notebook: dict[str, Any]
@@ -69,6 +60,7 @@ class Rebuilt:
     repairs: list[str] = field(default_factory=list)
     listed: list[str] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
+    unread: str = ""
 
     @property
     def own_code(self) -> bool:
@@ -88,28 +80,26 @@ class Rebuilt:
         self.notebook["cells"].append(item)
 
 
-def untouched(released: ReleasedNotebook) -> Rebuilt:
-    """The released notebook itself, for a submission that cannot be read."""
-    return _assembled(released, {}, {})
-
-
-def rebuild(released: ReleasedNotebook, submitted: bytes | None, largest_bytes: int) -> Rebuilt:
+def rebuild(released: ReleasedNotebook, submitted: bytes | None) -> Rebuilt:
     """Puts the answers of a submission into the released notebook.
 
     Args:
         released: what the student got.
         submitted: the bytes that were handed in.
-        largest_bytes: of a file that is read.
 
-    Raises:
-        Unreadable: it is no notebook; see ``reading``.
+    Returns:
+        What is to be graded; of what is no notebook, see ``reading``, the released one, and why.
     """
-    cells, repairs = read_cells(submitted, largest_bytes)
-    names = [cell.grade_id for cell in cells if cell.grade_id]
-    if names and not {cell.grade_id for cell in released.cells}.intersection(names):
-        raise Unreadable(
-            f"This is the notebook of another assignment, whose cells are called {names[0]!r:.80} and so on."
-        )
+    try:
+        cells, repairs = read_cells(submitted)
+        names = [cell.grade_id for cell in cells if cell.grade_id]
+        if names and not {cell.grade_id for cell in released.cells}.intersection(names):
+            of = f"whose cells are called {names[0]!r:.80} and so on."
+            raise Unreadable(f"This is the notebook of another assignment, {of}")
+    except Unreadable as reason:
+        rebuilt = _assembled(released, {}, {})
+        rebuilt.repairs, rebuilt.unread = [f"Nothing was graded. {reason}"], str(reason)
+        return rebuilt
     handed_in = HandedIn(released, cells)
     answers = handed_in.answers()
     rebuilt = _assembled(released, answers, _own_cells(handed_in, answers))

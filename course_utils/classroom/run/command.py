@@ -11,13 +11,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from course_utils.base.markup import clean
 from course_utils.base.words import columns, rounded, shown
 from course_utils.classroom.books import gradebook as books
 from course_utils.classroom.books.gradebook import Mark, Unusable, mark_of, without_texts
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.submissions import Submission
-from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report
+from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report, one_line
 from course_utils.classroom.run.graders import Graders
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class _AssignmentRun:
         except Unusable:
             raise
         except Exception as error:
-            self.row(student).reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            self.row(student).reason = one_line(f"{type(error).__name__}: {error}", 300)
 
     def to_grade(self, students: Sequence[str], again: bool) -> list[str]:
         """Who is to be graded; everybody else who handed in gets their row."""
@@ -181,7 +180,7 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     Args:
         verbose: whether to list what was put right before grading, which is harmless and else only counted.
     """
-    missing = [_one_line(row.student, STUDENT_WIDTH) for row in rows if row.reason == NO_SUBMISSION]
+    missing = [one_line(row.student, STUDENT_WIDTH) for row in rows if row.reason == NO_SUBMISSION]
     if len(missing) == len(rows):
         return f"{assignment}: nobody of {len(rows)} handed it in"
     graded = [(row, row.report) for row in rows if row.report]
@@ -215,9 +214,9 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
 def _paragraph(title: str, said: Iterable[tuple[Row, Sequence[str]]]) -> str:
     lines = []
     for row, sentences in said:
-        lines += [f"  {_one_line(row.student)}: {_one_line(each)}\n" for each in sentences[:_MOST_SAID]]
+        lines += [f"  {one_line(row.student)}: {one_line(each)}\n" for each in sentences[:_MOST_SAID]]
         more = len(sentences) - _MOST_SAID
-        lines += [f"  {_one_line(row.student)}: ... and {more} more\n"] * (more > 0)
+        lines += [f"  {one_line(row.student)}: ... and {more} more\n"] * (more > 0)
     return f"\n{title}:\n{''.join(lines)}" if lines else ""
 
 
@@ -233,7 +232,7 @@ def _lines(assignment: str, rows: Sequence[Row]) -> str:
 
 
 def _line(row: Row, width: int) -> list[str]:
-    student = _one_line(row.student, STUDENT_WIDTH)
+    student = one_line(row.student, STUDENT_WIDTH)
     if row.report is None:
         return [student, "not graded", *[""] * (width - 2)]
     held = [mark_of(result, row.marks) for result in row.report.exercises]
@@ -249,7 +248,3 @@ def _cell(result: ExerciseResult, mark: Mark) -> str:
     if result.outcome == "review by hand":
         return "? by hand"
     return f"{'?' if result.waits else shown(rounded(result.earned, result.possible))} {result.outcome}"
-
-
-def _one_line(text: str, limit: int = 400) -> str:
-    return " ".join(clean(text, limit).split())

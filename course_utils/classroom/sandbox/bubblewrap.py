@@ -157,23 +157,18 @@ def _python_folders() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
-    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TZ") if name in os.environ}
-    scratch = {"TMPDIR": "/tmp", "IPYTHONDIR": "/tmp/ipython", "MPLCONFIGDIR": "/tmp/matplotlib"}
-    user = {"HOME": HOME, "USER": "student", "LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"}
-    return (
-        kept
-        | one
-        | scratch
-        | user
-        | {
-            "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-            "CUDA_VISIBLE_DEVICES": "",  # no GPU: it has no namespace, and its driver does not survive a fork
-            "COURSE_UTILS_PROGRESS": "off",
-            "NBGRADER_EXECUTION": "autograde",  # what nbgrader tells notebooks that it runs
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-    )
+    one = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+    return {
+        **{name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TZ") if name in os.environ},
+        **dict.fromkeys(one, "1"),
+        **{"TMPDIR": "/tmp", "IPYTHONDIR": "/tmp/ipython", "MPLCONFIGDIR": "/tmp/matplotlib"},
+        **{"HOME": HOME, "USER": "student", "LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"},
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "CUDA_VISIBLE_DEVICES": "",  # no GPU: it has no namespace, and its driver does not survive a fork
+        "COURSE_UTILS_PROGRESS": "off",
+        "NBGRADER_EXECUTION": "autograde",  # what nbgrader tells notebooks that it runs
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
 
 
 def judges() -> dict[str, str]:

@@ -30,7 +30,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from course_utils.classroom.sandbox.bubblewrap import HOME
-from course_utils.classroom.sandbox.protocol import Channel
+from course_utils.classroom.sandbox.supervisor import LONGEST_OUTPUT, Channel
 
 # This module's functions look names up in a copy that no student's code can reach by name. It must stand before them.
 __builtins__ = dict(vars(builtins))  # type: ignore[assignment]  # a module or its dict, says Python
@@ -45,10 +45,7 @@ class Stream(io.StringIO):
     """What stands in for ``sys.stdout``: keeps so many characters, and counts the others."""
 
     encoding, errors = "utf-8", "replace"  # type: ignore[assignment]  # as ipykernel's streams have them
-
-    def __init__(self, room: int) -> None:
-        super().__init__()
-        self._room = room
+    _room = LONGEST_OUTPUT - 1000  # it adds a line that says how much it left out
 
     def write(self, text: str) -> int:
         super().write(str(text)[: max(self._room, 0)])
@@ -111,16 +108,13 @@ class Shell(InteractiveShell):
         if self.in_cell:
             raise KeyboardInterrupt
 
-    def run(self, source: str, unless: list[str], room: int) -> tuple[list[dict[str, Any]], list[str] | None]:
-        """Runs a cell, unless there is something by all of the names that it would make.
-
-        Returns:
-            Its outputs in nbformat's form, and the kind and first line of what it raised.
-        """
+    def run(self, source: str, unless: list[str]) -> dict[str, Any]:
+        """Runs a cell, unless there is something by all of the names that it would make. Returns what it printed, what
+        it showed, and the kind and first line of what it raised."""
         if unless and all(name in self.user_ns for name in unless):
-            return [], None
+            return {}
         kept, self.shown, self.in_cell = (sys.stdout, sys.stderr), [], True
-        out, err = sys.stdout, sys.stderr = Stream(room), Stream(room)
+        out, err = sys.stdout, sys.stderr = Stream(), Stream()
         try:
             done = self.run_cell(source, store_history=True)
             error = done.error_before_exec or done.error_in_exec
@@ -129,14 +123,10 @@ class Shell(InteractiveShell):
         finally:
             self.in_cell = False
             sys.stdout, sys.stderr = kept
-        streams = (("stdout", out.text()), ("stderr", err.text()))
-        found: list[dict[str, Any]] = [
-            {"output_type": "stream", "name": name, "text": text} for name, text in streams if text
-        ]
-        for data in self.shown:
-            texts = {kind: _as_text(data[kind]) for kind in KEPT if isinstance(data, dict) and kind in data}
-            found.append({"output_type": "display_data", "data": texts, "metadata": {}})
-        return found, None if error is None else [type(error).__name__, str(error).strip().split("\n")[0][:300]]
+        data = [one for one in self.shown if isinstance(one, dict)]
+        shown = [{kind: _as_text(one[kind]) for kind in KEPT if kind in one} for one in data]
+        said = None if error is None else [type(error).__name__, str(error).strip().split("\n")[0][:300]]
+        return {"stdout": out.text(), "stderr": err.text(), "shown": shown, "error": said}
 
 
 def _as_text(value: Any) -> str:
@@ -213,9 +203,9 @@ def _serve(channel: Channel, shell: Any, asked: list[dict[str, Any]]) -> None:
                     channel.send({"unjudged": str(why)})
                 asked.clear()  # no fork of a cell's own is a check
                 continue
-            outputs, error = shell.run(request["source"], request["unless"], request["output_bytes"])
+            done = shell.run(request["source"], request["unless"])
             if os.getpid() == me:
-                channel.send({"outputs": outputs, "error": error, "threads": threading.active_count() - 1})
+                channel.send(done | {"threads": threading.active_count() - 1})
     finally:
         os._exit(0)
 

@@ -1,6 +1,9 @@
 """Stands between the grader and a student's process (``Supervisor``): forks it, hands it requests one by one, watches
 its time, its memory and how many processes it has become, and leaves nothing of it behind. Runs in the warm Python:
 besides it and bubblewrap there is no process in the sandbox but a student's.
+
+What the three say to each other are JSON objects (``Channel``). The other side may have been taken over by a student's
+code, so that whatever arrives is checked before it is used.
 """
 
 from __future__ import annotations
@@ -14,16 +17,75 @@ import secrets
 import shutil
 import signal
 import socket
+import struct
 import time
 from hashlib import blake2b
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from course_utils.classroom.sandbox.bubblewrap import FRESH_FOLDERS
-from course_utils.classroom.sandbox.protocol import Channel, Closed, Ended
 
 TICK_SECONDS, GRACE_SECONDS = 0.05, 2.0
+LONGEST_BYTES, WHOLE_SECONDS = 64 * 2**20, 5  # of a message, and in which it arrives once it has begun
+LONGEST_OUTPUT = 100_000  # characters of one text: what nbconvert makes of colours takes the square of its length
 _CLOCK = os.sysconf("SC_CLK_TCK")
+
+
+class Closed(Exception):
+    """The other side has ended, or what it sends is no message."""
+
+
+class Ended(Exception):
+    """A submission's process is gone, or had to go. The message says why, for the teacher.
+
+    Attributes:
+        outcome: ``"killed"`` or ``"timed out"``; empty where that may not be the submission's doing.
+    """
+
+    def __init__(self, outcome: str, why: str) -> None:
+        super().__init__(why)
+        self.outcome = outcome
+
+
+class Channel:
+    """One end of a stream socket that carries messages."""
+
+    def __init__(self, end: socket.socket) -> None:
+        for way in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            end.setsockopt(socket.SOL_SOCKET, way, struct.pack("ll", WHOLE_SECONDS, 0))
+        self._end = Connection(end.detach())
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Sends a message whole; raises ``Closed`` where nobody reads it."""
+        try:
+            self._end.send_bytes(json.dumps(message).encode())
+        except OSError as error:
+            raise Closed(str(error)) from error
+
+    def poll(self, seconds: float | None) -> bool:
+        """Whether a message begins, or the other side ends, within so many seconds."""
+        return self._end.poll(seconds)
+
+    def receive(self) -> dict[str, Any]:
+        """Waits for the next message; raises ``Closed`` where none comes."""
+        try:
+            self._end.poll(None)
+            message = json.loads(self._end.recv_bytes(LONGEST_BYTES))
+        except (OSError, EOFError, ValueError, RecursionError) as error:
+            raise Closed(str(error)) from error
+        if not isinstance(message, dict):
+            raise Closed("what it sent is no JSON object")
+        return message
+
+    def drop(self) -> None:
+        """Forgets what has arrived."""
+        with contextlib.suppress(OSError):  # the other side has ended
+            while self._end.poll(0) and os.read(self._end.fileno(), 2**18):
+                pass
+
+    def close(self) -> None:
+        self._end.close()
 
 
 class Supervisor:

@@ -24,8 +24,7 @@ from typing import Any
 
 from course_utils.classroom.sandbox.bubblewrap import LESSONS
 from course_utils.classroom.sandbox.bubblewrap import PACKAGE as PACKAGE_FOLDER
-from course_utils.classroom.sandbox.protocol import Channel, Closed
-from course_utils.classroom.sandbox.supervisor import Supervisor, empty
+from course_utils.classroom.sandbox.supervisor import Channel, Closed, Supervisor, empty
 
 PACKAGE = "course_utils"
 # What lessons, checks and answers import when they are first used; each would cost every submission its time.
