@@ -122,7 +122,7 @@ ATTRIBUTES = {
 
 # Modules by name: what the classroom loads before its students, and whose names it watches.
 MODULES = (
-    *("torch._C", "torch._dynamo", "torch._functorch.vmap", "torch._tensor", "torch.testing._comparison"),
+    *("torch._C", "torch._dynamo", "torch._functorch.vmap", "torch._tensor"),
     *("torch.utils._pytree", "torch.utils._python_dispatch"),
 )
 
