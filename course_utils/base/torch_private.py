@@ -128,7 +128,7 @@ MODULES = (
 
 # Nodes by the names that they have, and how each is made.
 NODES: dict[str, Callable[[], Any]] = {
-    "AccumulateGrad": lambda: (_tensor() * 2).grad_fn.next_functions[0][0],  # type: ignore[union-attr]
+    "AccumulateGrad": lambda: (_tensor() * 2).grad_fn.next_functions[0][0],  # type: ignore[union-attr]  # a result has one
     "CopySlices": _in_place,
 }
 

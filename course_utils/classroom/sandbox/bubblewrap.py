@@ -161,7 +161,7 @@ def _environment() -> dict[str, str]:
     return {
         **{name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TZ") if name in os.environ},
         **dict.fromkeys(one, "1"),
-        **{"TMPDIR": "/tmp", "IPYTHONDIR": "/tmp/ipython", "MPLCONFIGDIR": "/tmp/matplotlib"},
+        **{"TMPDIR": "/tmp", "IPYTHONDIR": "/tmp/ipython", "MPLCONFIGDIR": "/tmp/matplotlib"},  # the sandbox's
         **{"HOME": HOME, "USER": "student", "LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"},
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "CUDA_VISIBLE_DEVICES": "",  # no GPU: it has no namespace, and its driver does not survive a fork
