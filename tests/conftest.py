@@ -1,10 +1,12 @@
 """What every package test stands on."""
 
 import random
+import sys
 
 import pytest
 
 from course_utils.base import torch_private
+from course_utils.base.user_code import is_user_file
 from course_utils.checks import draws
 
 
@@ -30,13 +32,18 @@ def same_draws(request, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def torch_state():
-    """A test that leaves a global setting of torch changed fails, instead of the one after it."""
+def nothing_left_behind():
+    """A test that leaves a global setting of torch, or a module that counts as the user's, fails instead of the one
+    after it.
+    """
     import torch  # not at the top: the controller of a parallel run reads this file, and runs no test
 
-    before = torch.is_grad_enabled(), torch.get_default_dtype(), torch.is_anomaly_enabled()
+    settings = torch.is_grad_enabled, torch.get_default_dtype, torch.is_anomaly_enabled
+    before, modules = [read() for read in settings], set(sys.modules)
     yield
-    assert (torch.is_grad_enabled(), torch.get_default_dtype(), torch.is_anomaly_enabled()) == before
+    assert [read() for read in settings] == before
+    new = {name: getattr(sys.modules[name], "__file__", None) for name in sys.modules.keys() - modules}
+    assert not [name for name, file in new.items() if file and is_user_file(file) and not name.startswith("tests.")]
 
 
 @pytest.fixture

@@ -19,3 +19,5 @@ def alone(monkeypatch):
     # They count as the user's modules, hold a million objects, and made each search ten times as long.
     for name in [name for name in sys.modules if name.startswith("tests.") and not name.startswith("tests.leaks")]:
         monkeypatch.delitem(sys.modules, name)
+    yield
+    sys.modules.pop("last script", None)

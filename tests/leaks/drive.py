@@ -51,7 +51,7 @@ def run(path: Path) -> None:
         exec(code, vars(module))
     finally:
         sys.modules["__main__"] = before
-        sys.modules["last script"] = module  # its variables stay until the next one, as they would in a process
+        sys.modules["last script"] = module  # its variables stay to the end of the test, as they would in a process
 
 
 def watched(path: Path, **options: int) -> GrowthReport:
