@@ -64,7 +64,7 @@ LESSONS: tuple[LessonInfo, ...] = (  # two lines for each
     LessonInfo(5, "no_grad", "no_grad and its relatives",
                "My model is in eval(). Why does validation need as much memory as training?", (35, 35, 35), 10),
     LessonInfo(6, "gated_branches", "Gated branches",
-               "I closed a branch. Why is the step no faster?", (40, 30, 45), 10),
+               "I closed a branch. Why is the step no faster?", (40, 30, 40), 10),
     LessonInfo(7, "forward_hooks", "Forward hooks",
                "I only read features. Why does my service run out of memory?", (45, 40, 30), 10),
     LessonInfo(8, "custom_function", "Custom autograd.Function",
@@ -74,7 +74,7 @@ LESSONS: tuple[LessonInfo, ...] = (  # two lines for each
     LessonInfo(10, "model_ensembling", "Model ensembling with vmap",
                "Ten small models in a loop. Why does the GPU sleep?", (25, 35, 45), 10),
     LessonInfo(11, "clinic", "The out-of-memory clinic",
-               "A script runs, learns, and dies on larger data. What is wrong with it?", (45, 20, 50, 25), 10),
+               "A script runs, learns, and dies on larger data. What is wrong with it?", (50, 20, 50, 25), 10),
     LessonInfo(12, "own_engine", "An engine of your own",
                "backward() is one line of mine. What would I have to write, if it were not there?", (45, 35, 45), 10),
 )
