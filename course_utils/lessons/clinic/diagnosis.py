@@ -7,14 +7,22 @@ from course_utils.clinic.scripts import lines, sick_run
 
 # For each symptom the lines of which one has to change, by their text. tests/test_clinic.py mends each fault there.
 _CAUSES = {
-    "encoder": ("model.encoder.requires_grad = False",),
+    "encoder": (
+        "model.encoder.requires_grad = False",
+        "optimizer = torch.optim.SGD(model.parameters(), lr=dataset.learning_rate)",
+    ),
     "weight": (
         "weight = nn.Parameter(scale * torch.randn(128, 10, device=dataset.device)).T",
         "model = Network(dataset, weight)",
     ),
     "log": ("losses.append(loss)", "loss = accumulate(model, images, labels, dataset.micro_rows)", "return total"),
     "steps": ("ctx.x, ctx.y = x, x * torch.sigmoid(x)", "return ctx.y"),
-    "evaluation": ("outputs.append(model(x))", "for x, y in batches:", "def evaluate(model, batches):"),
+    "evaluation": (
+        "outputs.append(model(x))",
+        "for x, y in batches:",
+        "def evaluate(model, batches):",
+        "accuracies.append(evaluate(model, dataset.test))",
+    ),
     "modes": (
         "model.eval()",
         "right = torch.cat(outputs).argmax(dim=1) == torch.cat(answers)",

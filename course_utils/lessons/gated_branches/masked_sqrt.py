@@ -25,7 +25,7 @@ def _(trial: Trial) -> Seen:
 
 @masked_sqrt.looks("has the gradient of the root where x is positive", weight=2)
 def _(trial: Trial) -> Seen:
-    return {"gradient of x": slopes(trial, _mixed(trial) ** 10, "x, all of it positive, some near 0")}
+    return {"gradient of x": slopes(trial, _mixed(trial) ** 30, "x, all of it positive, some near 0")}
 
 
 @masked_sqrt.looks("has the gradient 0 where x is negative", weight=3)
