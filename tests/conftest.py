@@ -1,13 +1,18 @@
 """What every package test stands on."""
 
+import gc
+import os
 import random
+import signal
 import sys
+from functools import partial
 
 import pytest
 
-from course_utils.base import torch_private
-from course_utils.base.user_code import is_user_file
+from course_utils.base import torch_private, user_code
 from course_utils.checks import draws
+
+SIGNALS = [partial(signal.getsignal, number) for number in (signal.SIGINT, signal.SIGTERM)]
 
 
 def pytest_sessionstart(session):
@@ -33,17 +38,23 @@ def same_draws(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind():
-    """A test that leaves a global setting of torch, or a module that counts as the user's, fails instead of the one
-    after it.
+    """A test that leaves a setting of the process, or a module that counts as the user's, fails instead of the one
+    after it. The files that it called the user's are so no longer.
     """
     import torch  # not at the top: the controller of a parallel run reads this file, and runs no test
 
-    settings = torch.is_grad_enabled, torch.get_default_dtype, torch.is_anomaly_enabled
-    before, modules = [read() for read in settings], set(sys.modules)
+    settings = [torch.is_grad_enabled, torch.get_default_dtype, torch.is_anomaly_enabled, torch.get_num_threads]
+    settings += [torch.is_warn_always_enabled, gc.isenabled, os.getcwd, sys.getrecursionlimit, *SIGNALS]
+    before, modules, files = [read() for read in settings], set(sys.modules), set(user_code._chosen)
     yield
     assert [read() for read in settings] == before
-    new = {name: getattr(sys.modules[name], "__file__", None) for name in sys.modules.keys() - modules}
-    assert not [name for name, file in new.items() if file and is_user_file(file) and not name.startswith("tests.")]
+    new = [name for name in sys.modules.keys() - modules if not name.startswith("tests.")]
+    has_file = [(name, file) for name in new if (file := getattr(sys.modules[name], "__file__", None))]
+    assert not [name for name, file in has_file if user_code.is_user_file(file)]
+    if user_code._chosen != files:
+        user_code._chosen.intersection_update(files)
+        user_code.is_user_file.cache_clear()
+        user_code._is_user.clear()
 
 
 @pytest.fixture

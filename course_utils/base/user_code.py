@@ -32,6 +32,7 @@ def call_it_the_users(path: str) -> None:
     """Counts a file, or the files of a folder, as the user's wherever it lies: the script that was asked for."""
     _chosen.add(os.path.abspath(path))
     is_user_file.cache_clear()
+    _is_user.clear()
 
 
 @functools.cache

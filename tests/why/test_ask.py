@@ -118,10 +118,11 @@ def test_every_page_of_the_index_is_found_from_its_program(page, tmp_path):
     path.write_text(page.program)
     call_it_the_users(str(path))
     try:
-        reason = why(error_of(lambda: exec(compile(page.program, str(path), "exec"), {"__name__": "__main__"})))
+        error = error_of(lambda: exec(compile(page.program, str(path), "exec"), {"__name__": "__main__"}))
+        reason = why(error)
     finally:
         end_process_group()
-    assert reason.page == page.key
+    assert (reason.page, type(error).__name__) == (page.key, page.kind)
     assert reason.title == page.title and reason.explained
     assert "Could not find out" not in str(reason)
     assert reason.cure or "%%why" in reason.unsure or any(said.startswith("Perhaps: ") for said in reason.happened)
