@@ -1,5 +1,6 @@
 """What every package test stands on."""
 
+import builtins
 import gc
 import os
 import random
@@ -44,7 +45,8 @@ def nothing_left_behind():
     import torch  # not at the top: the controller of a parallel run reads this file, and runs no test
 
     settings = [torch.is_grad_enabled, torch.get_default_dtype, torch.is_anomaly_enabled, torch.get_num_threads]
-    settings += [torch.is_warn_always_enabled, gc.isenabled, os.getcwd, sys.getrecursionlimit, *SIGNALS]
+    settings += [torch.is_warn_always_enabled, gc.isenabled, os.getcwd, *SIGNALS]
+    settings += [partial(sys.modules.get, "__main__")]  # what it holds is the user's
     before, modules, files = [read() for read in settings], set(sys.modules), set(user_code._chosen)
     yield
     assert [read() for read in settings] == before
@@ -54,7 +56,25 @@ def nothing_left_behind():
     if user_code._chosen != files:
         user_code._chosen.intersection_update(files)
         user_code.is_user_file.cache_clear()
-        user_code._is_user.clear()
+
+
+@pytest.fixture
+def shell(monkeypatch):
+    """IPython with the course's magics, as in a notebook. What it puts into the process is gone after the test."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    from course_utils import load_ipython_extension
+
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    for name in ("display", "__IPYTHON__"):
+        monkeypatch.setattr(builtins, name, None, raising=False)
+    InteractiveShell.clear_instance()
+    without_history = Config({"HistoryManager": {"enabled": False}})  # a thread, and a file in the home
+    shell = InteractiveShell.instance(config=without_history, colors="nocolor")
+    load_ipython_extension(shell)
+    yield shell
+    InteractiveShell.clear_instance()
 
 
 @pytest.fixture
