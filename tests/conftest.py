@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 from functools import partial
+from unittest import mock
 
 import pytest
 
@@ -40,7 +41,8 @@ def same_draws(request, monkeypatch):
 @pytest.fixture(autouse=True)
 def nothing_left_behind():
     """A test that leaves a setting of the process, or a module that counts as the user's, fails instead of the one
-    after it. The files that it called the user's are so no longer.
+    after it. The files that it called the user's are so no longer, and the environment is as before: a cluster sets a
+    seed and numbers of threads there, for every process that is begun later.
     """
     import torch  # not at the top: the controller of a parallel run reads this file, and runs no test
 
@@ -48,7 +50,8 @@ def nothing_left_behind():
     settings += [torch.is_warn_always_enabled, gc.isenabled, os.getcwd, *SIGNALS]
     settings += [partial(sys.modules.get, "__main__")]  # what it holds is the user's
     before, modules, files = [read() for read in settings], set(sys.modules), set(user_code._chosen)
-    yield
+    with mock.patch.dict(os.environ):
+        yield
     assert [read() for read in settings] == before
     known = ("tests.", "course_utils.clinic.scripts")  # the clinic's scripts count as the user's, and stay
     new = [name for name in sys.modules.keys() - modules if not name.startswith(known)]
