@@ -1,13 +1,20 @@
 """What every package test stands on."""
 
+import builtins
+import gc
+import os
 import random
+import signal
 import sys
+from functools import partial
+from unittest import mock
 
 import pytest
 
-from course_utils.base import torch_private
-from course_utils.base.user_code import is_user_file
+from course_utils.base import torch_private, user_code
 from course_utils.checks import draws
+
+SIGNALS = [partial(signal.getsignal, number) for number in (signal.SIGINT, signal.SIGTERM)]
 
 
 def pytest_sessionstart(session):
@@ -33,17 +40,45 @@ def same_draws(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind():
-    """A test that leaves a global setting of torch, or a module that counts as the user's, fails instead of the one
-    after it.
+    """A test that leaves a setting of the process, or a module that counts as the user's, fails instead of the one
+    after it. The files that it called the user's are so no longer, and the environment is as before: a cluster sets a
+    seed and numbers of threads there, for every process that is begun later.
     """
     import torch  # not at the top: the controller of a parallel run reads this file, and runs no test
 
-    settings = torch.is_grad_enabled, torch.get_default_dtype, torch.is_anomaly_enabled
-    before, modules = [read() for read in settings], set(sys.modules)
-    yield
+    settings = [torch.is_grad_enabled, torch.get_default_dtype, torch.is_anomaly_enabled, torch.get_num_threads]
+    settings += [torch.is_warn_always_enabled, gc.isenabled, os.getcwd, *SIGNALS]
+    settings += [partial(sys.modules.get, "__main__")]  # what it holds is the user's
+    before, modules, files = [read() for read in settings], set(sys.modules), set(user_code._chosen)
+    with mock.patch.dict(os.environ):
+        yield
     assert [read() for read in settings] == before
-    new = {name: getattr(sys.modules[name], "__file__", None) for name in sys.modules.keys() - modules}
-    assert not [name for name, file in new.items() if file and is_user_file(file) and not name.startswith("tests.")]
+    known = ("tests.", "course_utils.clinic.scripts")  # the clinic's scripts count as the user's, and stay
+    new = [name for name in sys.modules.keys() - modules if not name.startswith(known)]
+    has_file = [(name, file) for name in new if (file := getattr(sys.modules[name], "__file__", None))]
+    assert not [name for name, file in has_file if user_code.is_user_file(file)]
+    if user_code._chosen != files:
+        user_code._chosen.intersection_update(files)
+        user_code.is_user_file.cache_clear()
+
+
+@pytest.fixture
+def shell(monkeypatch):
+    """IPython with the course's magics, as in a notebook. What it puts into the process is gone after the test."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    from course_utils import load_ipython_extension
+
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    for name in ("display", "__IPYTHON__"):
+        monkeypatch.setattr(builtins, name, None, raising=False)
+    InteractiveShell.clear_instance()
+    without_history = Config({"HistoryManager": {"enabled": False}})  # a thread, and a file in the home
+    shell = InteractiveShell.instance(config=without_history, colors="nocolor")
+    load_ipython_extension(shell)
+    yield shell
+    InteractiveShell.clear_instance()
 
 
 @pytest.fixture

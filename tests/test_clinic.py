@@ -283,8 +283,8 @@ def test_under_a_limit_the_script_of_the_lesson_dies_in_its_third_epoch(collecto
 
 
 @pytest.mark.parametrize(("number", "symptom"), list(enumerate(MENDS, start=1)))
-def test_a_fault_left_in_the_mended_script_costs_its_own_point_alone(number, symptom):
-    for _ in range(2):
+def test_a_fault_left_in_the_mended_script_costs_its_own_point_alone(number, symptom, request):
+    for _ in range(2 if request.config.getoption("--tier") == "nightly" else 1):
         score = examine(mended_but(symptom))
         ten, rest = properties(score)
         lost = [n for n, held in ten.items() if not held]

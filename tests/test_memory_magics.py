@@ -4,21 +4,11 @@ import re
 
 import pytest
 
-from course_utils import load_ipython_extension
-
 
 @pytest.fixture
-def shell(monkeypatch):
-    from IPython.core.interactiveshell import InteractiveShell
-
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance()
-    shell.colors = "nocolor"
-    shell.history_manager.enabled = False
-    load_ipython_extension(shell)
+def shell(shell):
     shell.run_cell("import torch\nx = torch.ones(1000, requires_grad=True)")
-    yield shell
-    InteractiveShell.clear_instance()
+    return shell
 
 
 def run(shell, capsys, cell):

@@ -146,8 +146,10 @@ def run_pytest(root: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 
 @pytest.fixture(scope="module")
-def run(course) -> subprocess.CompletedProcess:
-    return run_pytest(course, "--junitxml=report.xml", f"--nbval-cell-timeout={CELL_SECONDS}")
+def run(course, request) -> subprocess.CompletedProcess:
+    # Each of its workers would begin a warm Python of its own.
+    workers = () if request.config.getoption("--tier") == "nightly" else ("--numprocesses=0",)
+    return run_pytest(course, "--junitxml=report.xml", f"--nbval-cell-timeout={CELL_SECONDS}", *workers)
 
 
 @pytest.fixture(scope="module")

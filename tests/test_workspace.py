@@ -229,7 +229,7 @@ def test_work_survives_a_disk_that_takes_no_more(course: Path, call: str) -> Non
     imports = "from pathlib import Path; from course_utils.workspace.notebooks import *"
     program = f"{imports}; course = Path({str(course)!r}); {call}"
     result = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-B", "-c", program],  # or it keeps the first 100 bytes of the course's own byte code
         cwd=workspace.COURSE,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
         capture_output=True,

@@ -19,8 +19,8 @@ from course_utils.authoring.execute import kernel_environment
 PRELOADED = [
     "torch._dynamo",
     "course_utils.lesson",
-    "course_utils.memory",
     "course_utils.draw",
+    "course_utils.authoring.programs",  # which the forks of ``programs.printed`` begin in
     "ipykernel.kernelapp",
     "matplotlib.backends.backend_agg",
 ]

@@ -89,19 +89,14 @@ def _cell_number(file: str) -> int | None:
 
 NOWHERE = Site("", 0, "")
 _sites: dict[int, tuple[weakref.ref[CodeType], dict[int, Site]]] = {}  # code that is the same in two files is equal
-_is_user: dict[str, bool] = {}
 
 
 def user_site(frame: FrameType | None) -> Site:
     """The innermost line of the user's that is running, from a frame outwards."""
-    known = _is_user.get
     while frame is not None:
         code = frame.f_code
         name = code.co_filename
-        users = known(name)
-        if users is None:
-            users = _is_user[name] = is_user_file(name)
-        if users:
+        if is_user_file(name):
             entry = _sites.get(id(code))
             if entry is None:
                 entry = _sites[id(code)] = weakref.ref(code, functools.partial(_forget, id(code))), {}

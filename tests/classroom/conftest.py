@@ -1,10 +1,12 @@
 """A course folder of four lessons, released, for each test a copy of its own; and a grader that needs no processes."""
 
 import os
+from contextlib import nullcontext
 
 import pytest
 from filelock import FileLock
 
+from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.run.graders import Graders
 from tests.classroom.handed_in import DETACH, ENGINE, FLAGS, MODES
 from tests.classroom.stand_in import StandIn
@@ -28,6 +30,21 @@ def released_course(tmp_path_factory):
 def teacher(released_course, tmp_path):
     """A released course without students."""
     return released_course.copy(tmp_path / "class")
+
+
+@pytest.fixture(scope="module")
+def grader():
+    """One for all questions of a module to which its process does not matter: to start it takes seconds."""
+    with Grader() as grader:
+        yield grader
+
+
+@pytest.fixture
+def tried_by_one_grader(request, monkeypatch):
+    """Releases try tests of a teacher's own by ``grader``, which is there from the first that has any."""
+    monkeypatch.setattr(
+        "course_utils.classroom.run.release.Grader", lambda: nullcontext(request.getfixturevalue("grader"))
+    )
 
 
 @pytest.fixture

@@ -89,16 +89,22 @@ HOSTILE = (
     *("if a:\n b\n" + "elif a:\n b\n" * (N // 11), "\n".join(" " * depth + "if 1:" for depth in range(300))),
     *("[a for a in " * (N // 12), "@a\n" * (N // 3) + "def f(): pass", 'f"' + "{a}" * (N // 3) + '"', "f'{" * N),
     *("import a" + ".a" * (N // 2), "9" * N, "9" * N + ".0", "'" * N, '"\n' * (N // 2), "'''" + "\n" * N),
-    *("\\\n" * (N // 2), " " * N + "pass", "\f" * N, "\x00", "x = 1\x00\n" * 100, "\ud800", "%pwd\n" * 600),
-    *("%%time\n" * (N // 7), "%time " * (N // 6), "!a\\\n" * (N // 4), "a?\n" * (N // 3), ">>> a\n" * (N // 6)),
+    *("\\\n" * (N // 2), " " * N + "pass", "\f" * N, "\x00", "x = 1\x00\n" * 100, "\ud800", ">>> a\n" * (N // 6)),
     *("=" * N, "\ufb01\n" * (N // 2), "a.b" * 2**18, "x = '''" + "%pwd\n" * 1_000_000 + "'''"),
 )
+# At these IPython works until the cell's seconds are over.
+LONG_WORK = (*("%pwd\n" * 600, "%%time\n" * (N // 7), "%time " * (N // 6), "!a\\\n" * (N // 4), "a?\n" * (N // 3)),)
 
 
 def breaks_parsers(notebook):
-    for source in HOSTILE:
+    for source in (*HOSTILE, LONG_WORK[0]):
         notebook.add(source, "stop-zero")
     notebook.cell("snapshot-check")["source"] = f'lesson.check("snapshot", {HOSTILE[0]})'
+
+
+def keeps_parsers_busy(notebook):
+    for source in LONG_WORK:
+        notebook.add(source, "stop-zero")
 
 
 def has_too_many_cells(notebook):
@@ -122,6 +128,7 @@ MISHAPS = [
     for happens in (
         *(splits_and_merges, copies_and_moves, retypes_and_relabels, loses_everything_but_sources, deletes_and_edits),
         *(puts_two_into_one, holds_strange_cells, writes_far_from_the_question, breaks_parsers, has_too_many_cells),
+        keeps_parsers_busy,
     )
 ]
 

@@ -67,9 +67,29 @@ STUDENTS = [*HONEST, *STYLES, *MISHAPS, *NO_ANSWERS, *NOT_READ, *ATTACKS]
 BY_NAME = {student.name: student for student in STUDENTS}
 # Whose feedback is looked at.
 SHOWN = ("detach-wrong-0", "deletes-and-edits", "breaks-parsers", "shows-what-does-not-end", "cut-off", "as-released")
-# Before a push every kind of file, every fourth habit and every fourth try; the whole class at night.
-LEFT_TO_THE_NIGHT = [one for tries in (STYLES, ATTACKS) for number, one in enumerate(tries) if number % 4]
-AT_A_PUSH = [one for one in STUDENTS if one not in LEFT_TO_THE_NIGHT or one.name in SHOWN]
+# Before a push one of each kind, by what docs/classroom.md promises; the whole class at night.
+HABITS = (
+    *("works-in-colab", "uses-every-magic", "works-in-processes", "writes-texts-of-all-kinds", "goes-round-by-files"),
+    *("makes-its-answers-of-texts", "answers-in-the-check-cell", "fills-half-a-dict-in-the-next-cell"),
+    # What another cell did, showed, replaced, left running or took costs nothing.
+    *("raises-after-its-answers", "closes-what-it-prints-to", "checks-everything-at-the-end"),
+    *("leaves-settings-of-python-behind", "hides-builtins-and-modes", "leaves-threads-running", "takes-what-there-is"),
+    # Nobody can be sure: a person decides. A word on the teacher's list costs nothing.
+    *("uses-a-pool-of-an-earlier-cell", "names-itself-by-its-frame", "has-names-of-the-judge"),
+)
+TRIES = (
+    # Pupils: replaced functions, objects that equal everything, edited checks and printed numbers, ready answers.
+    *("replaces-torch-and-builtins", "leaves-modes-and-hooks-on", "equals-everything", "lies-about-its-class"),
+    *("edits-checks-and-prints-points", "asks-the-check-in-its-answer", "looks-for-ready-answers"),
+    # Who writes against the grader: a judge that was not there before, is compared, is refused the ways, is listed.
+    *("patches-classes-found-by-the-interpreter", "patches-while-it-is-judged", "asks-the-collector-and-greenlet"),
+    "writes-memory-unseen",
+)
+# Of the others: what takes a cell's seconds several times over, and a second student like the first.
+LEFT_TO_THE_NIGHT = ("keeps-parsers-busy", "answers-that-hang", "requires_grad-wrong-1", "no_grad-wrong-1")
+_CHOSEN = {name: BY_NAME[name] for name in (*HABITS, *TRIES, *SHOWN)}
+_OTHERS = [one for one in STUDENTS if one not in (*STYLES, *ATTACKS) and one.name not in LEFT_TO_THE_NIGHT]
+AT_A_PUSH = [one for one in STUDENTS if one.name in _CHOSEN or one in _OTHERS]
 
 
 def hand_in(teacher, students):

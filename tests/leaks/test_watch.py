@@ -29,7 +29,7 @@ def leak(calls: int, kept: list) -> None:
         kept.append(model(torch.ones(4, 8)))
 
 
-def test_text_card_and_figure_say_the_same():
+def test_text_card_and_figure_say_the_same(closed_figures):
     kept: list = []
     limit_bytes = 2**30  # far above what other tests of this process keep alive
     with watch_growth(limit_bytes=limit_bytes) as growth:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_utils import load_ipython_extension, watch_why, why
+from course_utils import watch_why, why
 from course_utils.base import user_code
 from course_utils.base.user_code import call_it_the_users
 from course_utils.why.pages import UNKNOWN, pages
@@ -118,10 +118,11 @@ def test_every_page_of_the_index_is_found_from_its_program(page, tmp_path):
     path.write_text(page.program)
     call_it_the_users(str(path))
     try:
-        reason = why(error_of(lambda: exec(compile(page.program, str(path), "exec"), {"__name__": "__main__"})))
+        error = error_of(lambda: exec(compile(page.program, str(path), "exec"), {"__name__": "__main__"}))
+        reason = why(error)
     finally:
         end_process_group()
-    assert reason.page == page.key
+    assert (reason.page, type(error).__name__) == (page.key, page.kind)
     assert reason.title == page.title and reason.explained
     assert "Could not find out" not in str(reason)
     assert reason.cure or "%%why" in reason.unsure or any(said.startswith("Perhaps: ") for said in reason.happened)
@@ -218,19 +219,6 @@ def test_a_watch_leaves_torch_as_it_was():
     with watch_why() as watch:
         torch.ones(2, requires_grad=True).sum().backward()
     assert torch.autograd.backward is backward and watch.log.failed == 0
-
-
-@pytest.fixture
-def shell():
-    from IPython.core.interactiveshell import InteractiveShell
-
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance()
-    shell.colors = "nocolor"
-    shell.history_manager.enabled = False
-    load_ipython_extension(shell)
-    yield shell
-    InteractiveShell.clear_instance()
 
 
 EDITS = "h = torch.exp(w)\ny = h * 2\nh += 1\ny.sum().backward()"
