@@ -1,24 +1,28 @@
-"""What asking why costs: a training step under ``watch_why``, as a ratio of interleaved runs, and the time that ``why``
-takes after an error in a graph of 20,000 nodes, for each of the errors that walk it.
-
-The step is that of ``memory_overhead``: 5 ms without a watch. A ratio is taken within a round, and its median over the
-rounds is printed. Times are of the processor, for the one thread that does all the work. Run with
-``python -m benchmarks.why``.
+"""What asking why costs: a training step under ``watch_why``, and under all three watches, as in ``memory_overhead``;
+and the time that ``why`` takes after an error in a graph of 20,000 nodes. Run with ``python -m benchmarks.why``.
 """
 
 import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
-from benchmarks.memory_overhead import STEPS, Way, of_duration, ratio, taken
-from course_utils import watch_why, why
+from benchmarks.memory_overhead import STEPS, Training, Way, of_duration, ratio, taken
+from course_utils import MemoryTracker, watch_growth, watch_why, why
 
 STEP, SECONDS, NODES = 3.0, 1.0, 20_000
-WAYS: dict[str, Way] = {"bare": lambda training: contextlib.nullcontext(), "watched": lambda training: watch_why()}
+
+
+@contextlib.contextmanager
+def together(training: Training) -> Iterator[None]:
+    with MemoryTracker(training.model, training.optimizer, training.x, training.y), watch_growth(), watch_why():
+        yield
+
+
+WAYS: dict[str, Way] = {"bare": contextlib.nullcontext, "watched": lambda training: watch_why(), "all three": together}
 
 
 def edited(x: torch.Tensor) -> None:
@@ -49,9 +53,9 @@ def seconds(fails: Callable[[torch.Tensor], None]) -> float:
     raise AssertionError(f"{fails.__name__} raised nothing")
 
 
-def asked(x: torch.Tensor) -> float:
+def asked() -> float:
     """The same for a question about a tensor."""
-    h = x
+    h = x = torch.rand(3, requires_grad=True)
     for _ in range(NODES):
         h = h.sin()
     loss = (h - 2).log().sum()
@@ -67,10 +71,10 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, Python {sys.version.split()[0]}, CPU, one thread, {options.rounds} rounds")
-    step = ratio(taken(of_duration(*STEPS["5 ms"]), WAYS, options.rounds, steps=100), "watched")
-    print(f"a step of 5 ms, watched: {step:.2f}x")
-    answers = {fails.__name__: seconds(fails) for fails in (edited, twice)}
-    answers["a NaN, and a leaf"] = asked(torch.rand(3, requires_grad=True))
+    found = taken(of_duration(*STEPS["5 ms"]), WAYS, options.rounds, steps=100)
+    step, all_three = ratio(found, "watched"), ratio(found, "all three")
+    print(f"a step of 5 ms, watched: {step:.2f}x; with MemoryTracker and watch_growth around it: {all_three:.2f}x")
+    answers = {fails.__name__: seconds(fails) for fails in (edited, twice)} | {"a NaN, and a leaf": asked()}
     for name, value in answers.items():
         print(f"{NODES} nodes, {name}: {value:.2f} s")
     missed = step > STEP or max(answers.values()) > SECONDS

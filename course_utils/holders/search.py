@@ -112,9 +112,9 @@ class Search:
         """The ways to tensors that have a history, and that variables lead to past all graphs."""
         return (self._path(at) for at in self._held)
 
-    def tensors(self) -> Iterator[Path]:
-        """The ways to all tensors that were met."""
-        return (self._path(at) for at, thing in enumerate(self._things) if issubclass(type(thing), torch.Tensor))
+    def met(self, *kinds: type) -> Iterator[Path]:
+        """The ways to all things of some classes that were met."""
+        return (self._path(at) for at, thing in enumerate(self._things) if issubclass(type(thing), kinds))
 
     def _take(self, at: int, onwards: Iterator[tuple[Edge, Any]]) -> None:
         taken = 0

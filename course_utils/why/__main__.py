@@ -24,8 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="autograd-control why",
         description="Runs a script as it is and, where an error of autograd ends it, says on stderr which of its lines"
-        " made the tensor, edited it, freed the graph, or cut the history, and what to write instead. A training step"
-        " of 5 ms takes at most three times as long as without.",
+        " made the tensor, edited it, freed the graph, or cut the history, and what to write instead.",
         usage="%(prog)s script.py [arguments of the script]\n       %(prog)s -m module [arguments]",
     )
     _, code, module = asked_for(parser, arguments)

@@ -100,13 +100,12 @@ def _of_error(error: BaseException | None, log: Log) -> Reason:
 
 def known_error(error: BaseException) -> tuple[BaseException, ErrorPage | None]:
     """The first that has a page in the index, of an error and those that it came from, and its page."""
-    seen: set[int] = set()
-    one: BaseException | None = error
-    while one is not None and id(one) not in seen:
+    chain = [error]
+    for one in chain:  # grows
         if (page := page_for(f"{type(one).__name__}: {one}")) is not None:
             return one, page
-        seen.add(id(one))
-        one = one.__cause__ or one.__context__
+        before = one.__cause__ or one.__context__
+        chain += [before] if before is not None and all(before is not known for known in chain) else []
     return error, None
 
 
@@ -119,6 +118,10 @@ def _by_page(scene: Scene, page: ErrorPage) -> Reason:
         flag = "requires grad" if one.tensor.requires_grad else "does not require grad"
         told += [f"`{one.name}` is {said}, {kind} that {flag}"] * (not said.startswith("<"))  # inside of a transform
     reason.tell("{raised}, raised it[: {told}].", raised=scene.here, told="; ".join(told))
+    found, role = scene.in_hand(page.about) if page.about else [], "made" if page.about == "tensor" else "defined"
+    said = f"[The {{about}} in question is{' one of' * (len(found) > 1)} {{names}}[, {role} in {{{role}}}].]"
+    sites = [site for _, site in found if site.file]
+    reason.tell(said, about=page.about, names=[name for name, _ in found], **{role: sites})
     if len(page.causes) == 1:
         reason.cause = page.causes[0].key
         reason.happened.append(page.causes[0].cause)
@@ -157,22 +160,18 @@ def _leaf(scene: Scene) -> Reason:
 
 def _scalar(scene: Scene) -> Reason:
     """Which tensor has more than one number, and the line that left it so."""
-    root = next((one for one in scene.roots if one.numel() != 1), None)
-    reason = Reason("not_a_scalar", "forgotten_mean")
+    reason, root = Reason("not_a_scalar"), next((one for one in scene.roots if one.numel() != 1), None)
     reason.tell(
-        "{subject}[ made in {made},] has more than one number. {needed:at} calls backward on it.",
+        "{subject}[ made in {made},] has more than one number, and {needed:at} calls backward on it.",
         subject=f"`{name}`, {describe(root)}," if (name := scene.name(root)) else "What backward was called on",
-        needed=scene.here,
-        made=scene.log.node(root.grad_fn).site if root is not None else None,
+        needed=scene.here, made=scene.log.node(root.grad_fn).site if root is not None else None,
     )  # fmt: skip
-    for site in scene.log.lines(scene.nodes[:20]):
-        if re.search(r"reduction\s*=\s*[\"']none", site.source):
-            reason.cause = "unreduced_loss"
-            reason.point("asked for", site)
-    modules = scene.objects(torch.nn.Module)
-    if layers := [name for name, module in modules if getattr(module, "reduction", "") == "none"]:
-        reason.cause = "unreduced_loss"
-        reason.tell('{layers} has `reduction="none"`: a loss for each sample.', layers=layers)
+    losses, lines = scene.objects(torch.nn.Module), scene.log.lines(scene.nodes[:20])
+    layers = [name for name, module in losses if getattr(module, "reduction", "") == "none"]
+    asked_for = [site for site in lines if re.search(r"reduction\s*=\s*[\"']none", site.source)]
+    reason.cause = "unreduced_loss" if layers or asked_for else "forgotten_mean"
+    said = '[{layers} has `reduction="none"`: a loss for each sample.][`reduction="none"` is in {asked_for:at}.]'
+    reason.tell(said, layers=layers, asked_for=asked_for)
     return reason
 
 

@@ -18,15 +18,6 @@ from course_utils.why.log import VIEWS, Edited, Log, NotFinite, Pass, kind_of_ba
 from course_utils.why.pages import LOOK, SILENCES, Reason
 from course_utils.why.scene import Scene
 
-_USED = {
-    "kept_state": "What {made}, computed in the round before goes into this one with its history.",
-    "summed_loss": "The loss of the round before is part of this one: {made}, adds to it.",
-    "made_outside_loop": "What {made}, recorded is not recorded anew, and each round goes back through it.",
-    "shared_part": "What {made}, recorded is part of both graphs.",
-    "backward_twice": "The same graph, recorded by {made}, is gone back through twice.",
-}
-"""What was gone through before, by the cause."""
-
 
 def modified(scene: Scene) -> Reason:
     """Which tensor was edited, the line that made it, the line that edited it, and what to write instead."""
@@ -115,7 +106,7 @@ def second(scene: Scene) -> Reason:
     parts = _parts(scene, first, same)
     reason.cause = _cause(log, first, parts, same)
     made = log.lines(parts or filter(first.has, freed))
-    reason.tell(_USED[reason.cause], made=made)
+    reason.tell(SILENCES["used_up"][reason.cause], made=made)
     reason.tell(
         "What the graph had saved was freed by the backward in {freed:at}[, {round}]; {needed:at} comes to it again.",
         freed=first.site, needed=scene.here, round="a round before" * (same and reason.cause != "backward_twice"),
@@ -193,9 +184,8 @@ def first_bad(log: Log) -> Reason | None:
 
 def nan_in_backward(scene: Scene) -> Reason:
     """Which operation anomaly mode found, and its line."""
-    reason, found = Reason("nan_in_backward"), scene.log.first_bad
-    node = re.search(r"Function '(\w+)' returned nan", scene.message)
-    op = spoken(node[1]) if node else "an operation"
+    found, node = scene.log.first_bad, re.search(r"Function '(\w+)' returned nan", scene.message)
+    reason, op = Reason("nan_in_backward"), spoken(node[1]) if node else "an operation"
     reason.tell("The gradient became NaN on its way back through `{op}`, in {needed:at}.", op=op, needed=scene.back)
     if found is not None:
         _seen(reason, found)
@@ -233,8 +223,8 @@ def _shown(reason: Reason, scene: Scene, tensor: torch.Tensor) -> None:
     data = [one.name for one in scene.named if not one.tensor.requires_grad and kind_of_bad(one.tensor) == "nan"]
     weights = scene.names(leaf for leaf in scene.leaves if leaf is not tensor and kind_of_bad(leaf))
     reason.cause = "in_the_weights" if weights else ""
-    reason.tell("[Weights behind it are so already: {weights}.]", weights=weights)
-    reason.tell("[Of your data, these hold NaN: {data}.]", data=data)
+    said = "[Weights behind it are so already: {weights}.][ Of your data, these hold NaN: {data}.]"
+    reason.tell(said, weights=weights, data=data)
 
 
 def _cure(op: str) -> str:

@@ -12,18 +12,7 @@ from course_utils.why.log import Cut, spoken
 from course_utils.why.pages import FINE, LOOK, SILENCES, UNKNOWN, Reason
 from course_utils.why.scene import Scene
 
-_CUTS = {
-    "detach": ("cut_history", "`detach` gives its value without its history"),
-    "data": ("cut_history", "its value is used without its history, as `.data` and NumPy give it"),
-    "number": ("cut_history", "a number is taken out of it, and a Python number has no history"),
-    "dtype": ("not_differentiable", "whole numbers and truth values have no gradient"),
-    "operation": ("not_differentiable", "the operation has no derivative"),
-    "gradient": ("cut_history", "`torch.autograd.grad` was not told `create_graph=True`"),
-    "reentrant": ("reentrant_checkpoint", "`use_reentrant=True` records nothing unless an input requires grad"),
-    "mode": ("no_grad_mode", "recording was switched off"),
-}
-"""The cause for each way to end a history, and what it does."""
-
+_FROZEN = "every parameter of {frozen} has `requires_grad=False`"
 _UNSEEN = "What Python and NumPy do with numbers and arrays is not seen."
 
 
@@ -47,7 +36,7 @@ def no_history(scene: Scene) -> Reason:
 
 def _tell_cut(reason: Reason, cut: Cut, subject: str) -> None:
     """Says where a history ended, and which line switched recording off."""
-    reason.cause, how = _CUTS[cut.how]
+    reason.cause, how = SILENCES["cuts"][cut.how]
     said = "{subject} has no history: it ended in {cut}. There, {how}[: {switched_off}, did that]."
     reason.tell(said, subject=subject, cut=cut.site, how=how, switched_off=cut.switch)
 
@@ -66,14 +55,13 @@ def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str,
     watched = root is not None and bool(scene.log.memory(root))
     if named and not any(one.tensor.requires_grad for one in named):
         reason.cause = "frozen" if frozen else "not_flagged"
-        reason.tell(
-            "{subject} has no history: [every parameter of {frozen} has `requires_grad=False`, and ]nothing at hand"
-            " requires grad[, neither {without}].",
-            subject=subject, frozen=frozen, without=[] if frozen else [one.name for one in named],
-        )  # fmt: skip
+        without = [] if frozen else [one.name for one in named]
+        said = f"{{subject}} has no history: [{_FROZEN}, and ]nothing at hand requires grad[, neither {{without}}]."
+        reason.tell(said, subject=subject, frozen=frozen, without=without)
     else:
         history = [one.name for one in named if one.tensor.grad_fn is not None]
-        reason.tell("{subject} has no history[; of your variables, {names} have one].", subject=subject, names=history)
+        said = f"{{subject}} has no history[; of your variables, {{names}} have one][; {_FROZEN}]."
+        reason.tell(said, subject=subject, names=history, frozen=frozen)
         reason.unsure = f"Where it was cut. {_UNSEEN if watched else LOOK}"
         if values is not None:
             reason.cause = "cut_history"
@@ -145,16 +133,10 @@ class Silence:
         others = [one.tensor for one in found if one.tensor is not self.tensor and one.tensor.is_floating_point()]
         return others if self.loss is None else [self.loss]
 
-    @functools.cached_property
-    def reached(self) -> torch.Tensor | None:
-        """The first loss that leads to it."""
-        mine = self.tensor if self.tensor.grad_fn is None else self.tensor.grad_fn
-        ways = ((loss, getattr(node, "variable", node)) for loss in self.losses for node in nodes_behind(loss))
-        return next((loss for loss, end in ways if end is mine), None)
-
     def _arrived(self) -> None:
         """Whether a gradient can arrive, has arrived, and is still there."""
-        loss, mine = self.reached, self.tensor
+        ends = ((loss, getattr(node, "variable", node)) for loss in self.losses for node in nodes_behind(loss))
+        loss = next((loss for loss, end in ends if end is self.tensor or end is self.tensor.grad_fn), None)
         slots = [slot for node in nodes_behind(loss) for slot in saved_slots(node)] if loss is not None else []
         if loss is None and self.passed is None:
             self._unreached()
@@ -162,7 +144,7 @@ class Silence:
             said = "`{name}` is in the graph of `{loss}`, and no backward has gone through it[, or {cleared}]."
             unclear = "" if any(slot.value is not None for slot in slots) else "its gradient was cleared since"
             self._say("no_backward", said, loss=self.scene.name(loss) or "loss", cleared=unclear)
-        elif not mine.is_leaf:
+        elif not self.tensor.is_leaf:
             said = "`{name}`[, made in {made},] was asked to keep its gradient after backward, or it was cleared since."
             self._say("not_a_leaf", said, made=self.made)
         elif self._has_moved():

@@ -36,7 +36,7 @@ _SPOKEN = {
 _PREFIX = re.compile(r"^_+|^(native|cudnn|fused|safe)_|_backward$")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Call:
     """One call of an operation: what PyTorch calls it below autograd, and the user's line."""
 
@@ -45,7 +45,7 @@ class Call:
     entered: "Cut | None" = None  # where the history of something that it was given had ended
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Edited(Call):
     """An edit in place."""
 
@@ -55,7 +55,7 @@ class Edited(Call):
     in_part: bool = False  # through a view of some of the elements
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Cut(Call):
     """Where a history ended: by "detach", a "number", a "dtype", "data", a "mode" (recording was off), an "operation"
     (it has no derivative), "reentrant" (a checkpoint); of a "gradient", or where a new tensor was made of plain
@@ -68,7 +68,7 @@ class Cut(Call):
     switch: Site = NOWHERE  # the line that switched recording off: of a block, a call or a decorator
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class NotFinite(Call):
     """The call that first made a NaN or an infinity."""
 
@@ -168,9 +168,9 @@ class Log:
         """
         roots = {number for one in self.passes for number in one.roots}
         wanted = self.numbers_of([leaf] if leaf is not None else [])
-        cuts = (cut for cut in reversed(self.cut_at.values()) if cut.node not in roots)
-        cuts = (cut for cut in cuts if cut.how in ("detach", "number", "data", "dtype"))
-        return list(dict.fromkeys(cut.site for cut in cuts if leaf is None or wanted & cut.leaves))
+        cuts = (cut for cut in reversed(self.cut_at.values()) if cut.how in ("detach", "number", "data", "dtype"))
+        cuts = (cut for cut in cuts if cut.node not in roots and (leaf is None or wanted & cut.leaves))
+        return list(dict.fromkeys(cut.site for cut in cuts))
 
     def freed(self, node: Any) -> Pass | None:
         """The backward pass that freed what a node had saved."""

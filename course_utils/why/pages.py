@@ -19,15 +19,14 @@ from course_utils.base.user_code import NOWHERE, Site
 
 ERRORS = Path(__file__).with_name("errors")
 SILENCES = read_toml(ERRORS.with_name("silences.toml"))
-"""The texts where no error was raised, by the cause."""
+"""The texts where no error was raised, by the cause, and parts of sentences."""
 
 FINE, UNKNOWN = "nothing_wrong", "unknown"
 """The causes where nothing is wrong, and where it could not be found out."""
 
 LOOK = "To see the line, put `%%why` above the cell and run it again; a script, with `autograd-control why script.py`."
 
-_told: set[str] = set()
-"""What it was explained of why the engine cares: it is said once."""
+_told: set[str] = set()  # of what it was explained why the engine cares: it is said once
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,7 @@ class ErrorPage:
     prints: str  # what is raised, "RuntimeError: the whole message", on the release that the course pins
     means: str
     causes: tuple[Cause, ...]  # the most frequent first
+    about: str = ""  # what of the user's it is about: a "backward", "hook", "tensor", or the "block" of a checkpoint
 
     @property
     def warns(self) -> bool:
@@ -94,7 +94,7 @@ def read(path: Path) -> ErrorPage:
     """
     values = read_toml(path)
     needed = {"kind", "messages", "title", "explained", "program", "means", "causes"}
-    require_fields(path, "the page", values, needed, {"prints"})
+    require_fields(path, "the page", values, needed, {"about", "prints"})
     causes = []
     for one in values["causes"]:
         require_fields(path, f"cause {one.get('key', '')!r}", one, {"key", "cause", "cure"}, {"explained"})
@@ -103,7 +103,7 @@ def read(path: Path) -> ErrorPage:
     return ErrorPage(
         path.stem, values["kind"], tuple(map(prose, values["messages"])), prose(values["title"]),
         tuple(values["explained"]), values["program"].strip("\n"), values.get("prints", "").strip("\n"),
-        prose(values["means"]), tuple(causes),
+        prose(values["means"]), tuple(causes), values.get("about", ""),
     )  # fmt: skip
 
 
@@ -184,7 +184,7 @@ class Reason(Shown):
             self.means, self.cure = prose(texts.get("means", "")), self.cure or prose(texts.get("cure", ""))
             self.explained = tuple(texts["explained"])
         self.happened = self.happened or [self.title]
-        if age and self.lines:
+        if age and any(role not in ("raised", "needed", "defined") for role, _ in self.lines):
             self.tell("The lines are as a watch has seen them that ended {age} ago.", age=age)
         self.again = (self.page or self.cause) in _told
         _told.add(self.page or self.cause)
@@ -203,10 +203,6 @@ class Reason(Shown):
             lesson, heading = self.explained
             blocks.append(paragraph("The course on it: ", link=(catalogue.notebook(lesson), heading)))
         return card(self.title, blocks, {FINE: GREEN, UNKNOWN: BLUE}.get(self.cause, ORANGE))
-
-    def line(self, role: str) -> int:
-        """The number of the first line with a role; 0 where there is none."""
-        return next((site.line for said, site in self.lines if said == role), 0)
 
 
 def _in_words(value: Any, whole: bool) -> str:

@@ -4,28 +4,34 @@
 
 import ast
 import contextlib
+import copy
 import functools
+import inspect
 import re
+import sys
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, takewhile
 from traceback import walk_tb
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
 
 from course_utils.base.user_code import NOWHERE, Site, is_user_file
 from course_utils.graph.recorded import nodes_behind
-from course_utils.graph.steps import is_users_class, local_variables, steps
+from course_utils.graph.references import living
+from course_utils.graph.steps import local_variables, steps
 from course_utils.graph.storages import storages_of
 from course_utils.holders.find import users_roots
 from course_utils.holders.search import Path, Root, Search
 from course_utils.why.log import Log, leaves_behind, tensors_in
 
-_GIVEN = ("t_outputs", "outputs", "tensors")
-"""Variables of torch's frames that hold what backward was called on."""
-
-HELD = ("_parameters", "_buffers", "_modules")
-"""Where a module keeps what its user reaches by name."""
+_ABOUT: dict[str, tuple[Any, str]] = {
+    "backward": (type(torch.autograd.Function), "backward"), "hook": ((FunctionType, MethodType), ""),
+    "block": ((FunctionType, MethodType, torch.nn.Module), "forward"), "tensor": (torch.Tensor, ""),
+}  # fmt: skip
+"""What an error may be about: classes of what is meant, and its method that counts."""
 
 _SECONDS = 0.15
 """So long may the search for names take."""
@@ -46,20 +52,13 @@ class Scene:
         log: what a watch has seen.
         error: the exception; None where a silence is to be explained.
         tensors: the tensors that were asked about.
-
-    Attributes:
-        frames: those that the error came through, outermost first.
-        here: the user's line that raised.
-        back: the user's line that called backward; where none did, the one that raised.
-        roots: the tensors whose graphs count.
-        recording: whether recording is on where it was asked.
     """
 
     def __init__(self, log: Log, error: BaseException | None = None, tensors: tuple[torch.Tensor, ...] = ()) -> None:
         self.log, self.error, self.message, self.recording = log, error, str(error), torch.is_grad_enabled()
         self._traceback = error.__traceback__ if error is not None else None
-        self.frames = [frame for frame, _ in walk_tb(self._traceback)]
-        self.here = self.back = NOWHERE
+        self.frames = [frame for frame, _ in walk_tb(self._traceback)]  # outermost first
+        self.here = self.back = NOWHERE  # the user's line that raised; that called backward, or else the same
         self._variables, called = dict[str, Any](), False
         for frame, line in walk_tb(self._traceback):
             code = frame.f_code
@@ -72,8 +71,8 @@ class Scene:
         for file, line, function in re.findall(r'^\s*File "(.+?)", line (\d+), in (.+)$', self.message, re.MULTILINE):
             if is_user_file(file):  # of another process
                 self.here, self._variables = Site(file, int(line), function), {}
-        given = (one for value in chain.from_iterable(map(self.in_torch, _GIVEN)) for one in tensors_in([value]))
-        self.roots = (*tensors, *given)
+        given = chain.from_iterable(map(self.in_torch, ("t_outputs", "outputs", "tensors")))  # to backward
+        self.roots = (*tensors, *tensors_in(given))  # whose graphs count
 
     def in_torch(self, name: str) -> list[Any]:
         """What a variable of PyTorch's own functions on the error's way refers to, outermost first."""
@@ -81,27 +80,43 @@ class Scene:
         return [value for frame in frames if (value := local_variables(frame).get(name)) is not None]
 
     @functools.cached_property
-    def named(self) -> list[Named]:
-        """The user's tensors by name: of the frames, innermost first, then of modules."""
+    def _ways(self) -> list[tuple[str, Path]]:
+        """The ways to the user's tensors, modules and optimizers, by name."""
         looking = Search((0,), (id(self.error),), graphs=False)
         roots = list(self._roots())
         with contextlib.suppress(Exception):  # what a user's objects do when they are looked at
             for kind in ("local", "global"):  # a large program's modules must not keep the frames waiting
                 looking.run((root for root in roots if root.kind == kind), _SECONDS)
         of_shell = {"In", "Out", "_oh", "_dh", *(root.name for root in roots if not root.name.strip("_i0123456789"))}
-        found = ((_written(path), path) for path in looking.tensors() if path.root.name not in of_shell)
-        return [Named(name, path.things[-1], path.root.value) for name, path in found if name]
+        ways = looking.met(torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
+        return [(name, path) for path in ways if path.root.name not in of_shell and (name := _written(path))]
 
     def _roots(self) -> Iterator[Root]:
-        """The user's variables, those of the function that raised first."""
-        for name, value in self._variables.items():
-            if not name.startswith("__"):
-                yield Root("local", name, "", "", 0, value)
-        yield from users_roots(self._traceback)
+        """The user's variables; after an error those at hand: of the functions on its way, the innermost first, of
+        their modules, and of the modules that these have something from.
+        """
+        if self.error is None:
+            yield from users_roots()
+        users = [frame for frame in reversed(self.frames) if is_user_file(frame.f_code.co_filename)]
+        scopes = [*{id(frame.f_globals): frame.f_globals for frame in users}.values()]
+        for value in (one for scope in scopes for one in list(scope.values())):  # grows
+            module = sys.modules.get(value.__module__) if issubclass(type(value), (type, FunctionType)) else value
+            there = vars(module) if type(module) is ModuleType else {}
+            if is_user_file(there.get("__file__") or "<>") and not any(there is known for known in scopes):
+                scopes.append(there)
+        within = (("local", (self._variables, *map(local_variables, users))), ("global", scopes))
+        found = ((kind, *one) for kind, every in within for some in every for one in list(some.items()))
+        yield from (Root(kind, name, "", "", 0, value) for kind, name, value in found if not name.startswith("__"))
 
-    def name(self, tensor: torch.Tensor | None) -> str:
-        """What the user calls a tensor; "" where no variable refers to it."""
-        return next((named.name for named in self.named if named.tensor is tensor), "")
+    @functools.cached_property
+    def named(self) -> list[Named]:
+        """The user's tensors, by name."""
+        ways = ((name, path.things[-1], path.root.value) for name, path in self._ways)
+        return [Named(*way) for way in ways if issubclass(type(way[1]), torch.Tensor)]
+
+    def name(self, thing: Any) -> str:
+        """What the user calls a tensor, a module or an optimizer; "" where no variable leads to it."""
+        return next((name for name, path in self._ways if path.things[-1] is thing), "")
 
     def names(self, tensors: Iterable[torch.Tensor]) -> list[str]:
         """The names of those that have one."""
@@ -120,15 +135,44 @@ class Scene:
         return [one for one in named if self._variables.get(one.name.partition(".")[0]) is one.variable]
 
     def objects(self, kind: type) -> list[tuple[str, Any]]:
-        """The user's objects of a class, by the name of the variable or attribute; containers are not entered."""
-        found: dict[int, tuple[str, Any]] = {}
-        for root in self._roots():
-            if issubclass(type(root.value), kind):
-                found.setdefault(id(root.value), (root.name, root.value))
-            for edge, value in steps(root.value) if is_users_class(type(root.value)) else ():
-                if edge.kind == "attribute" and issubclass(type(value), kind):
-                    found.setdefault(id(value), (f"{root.name}.{edge.name}", value))
-        return list(found.values())
+        """The user's objects of a class that are in no other one of it, by name."""
+        ways = ((name, path.things[-1], path.things[:-1]) for name, path in self._ways)
+        found = ((name, one, before) for name, one, before in ways if issubclass(type(one), kind))
+        return [(name, one) for name, one, before in found if not any(issubclass(type(it), kind) for it in before)]
+
+    def in_hand(self, about: str, most: int = 500) -> list[tuple[str, Site]]:
+        """What of the user's an error is ``about``, a word of its page, by name and line: what variables of PyTorch's
+        functions on its way lead to first; or each hook, or Function of the graph, that has the name in the message.
+        """
+        files = (torch.__path__[0], copy.__file__)
+        inside = takewhile(lambda frame: frame.f_code.co_filename.startswith(files), reversed(self.frames))
+        things, kinds = list[Any](inside), _ABOUT[about]
+        for thing in things:  # grows
+            if (one := self._of_users(thing, *kinds)) is not None:
+                return [one]
+            if len(things) < most and not issubclass(type(thing), (torch.Tensor, torch.nn.Module)):
+                things += [value for _, value in steps(thing)]
+        hooks = living(lambda kind: kind is OrderedDict) if about == "hook" else []
+        classes = (getattr(type(node), "_forward_cls", None) for node in self.nodes)
+        things = [*classes, *(one for some in hooks for one in some.values())]
+        said = re.search(r"unction (\w+)Backward|hook '(.+)'", self.message)
+        every = [*dict.fromkeys(one for thing in things if (one := self._of_users(thing, *kinds)) is not None)]
+        every = [one for one in every if said is None or {*said.groups()} & {*one[0].split(".")}]
+        return every if len(every) <= 4 else []  # one of so many is not worth saying
+
+    def _of_users(self, thing: Any, kinds: Any, method: str) -> tuple[str, Site] | None:
+        """A thing's name, and the line that begins its method, or made it; None where it is none of the user's."""
+        if not issubclass(type(thing), kinds):
+            return None
+        name, site = self.name(thing), NOWHERE
+        code = getattr(inspect.unwrap(getattr(thing, method, thing)), "__code__", None)
+        if code is not None and is_user_file(code.co_filename):
+            lines = [Site(code.co_filename, code.co_firstlineno + below, code.co_qualname) for below in range(9)]
+            site = next((one for one in lines if f"def {code.co_name}" in one.source), lines[0])  # below decorators
+            name = name or code.co_qualname.rpartition("<locals>.")[2]
+        elif kinds is torch.Tensor:
+            site = self.log.node(thing.grad_fn).site
+        return (name, site) if name else None
 
     @functools.cached_property
     def nodes(self) -> list[Any]:
@@ -146,7 +190,7 @@ def _written(path: Path) -> str:
     """The name of what a way ends at, as one would write it: ``net.fc.weight``, ``states[0]``; "" where none is."""
     name, member = path.root.name, False
     for edge in path.edges:
-        member_before, member = member, edge.kind == "attribute" and edge.name in HELD
+        member_before, member = member, edge.name in ("_parameters", "_buffers", "_modules")  # of a module
         if member:
             continue
         if edge.kind == "attribute" or (member_before and not str(edge.name).isdigit()):

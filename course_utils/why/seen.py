@@ -5,7 +5,6 @@ import itertools
 import math
 import sys
 import threading
-from dataclasses import replace
 from traceback import walk_stack
 from types import FrameType
 from typing import Any
@@ -14,7 +13,7 @@ import torch
 from torch.utils.checkpoint import CheckpointFunction
 
 from course_utils.base.torch_private import current_autograd_node, current_graph_task, sequence_number
-from course_utils.base.user_code import NOWHERE, Site, is_user_file, outside, user_site
+from course_utils.base.user_code import NOWHERE, is_user_file, outside, user_site
 from course_utils.graph.report import operation_name
 from course_utils.record.operations import Run
 from course_utils.why.log import Call, Cut, Edited, Log, NotFinite, kind_of_bad, leaves_behind, range_of, tensors_in
@@ -53,8 +52,10 @@ class Witness:
         try:
             frame = outside(sys._getframe(1))
             before, self._at = self._at, (id(frame), frame.f_lasti)
-            if _schema(func)[0] != "detach" or self._at != before:  # else autograd's own, of the result that it keeps
-                _Operation(self._log, func, args, kwargs, frame).note(self._nodes, range(start, end), out)
+            schema, steps = _schema(func), frame.f_code.co_filename.startswith(_OPTIMIZERS)
+            own = schema[0] == "detach" and self._at == before  # autograd's, of the result that it keeps
+            if not own and (schema[1] or end > start or not steps):  # what an optimizer computes needs no more
+                _Operation(self._log, schema, args, kwargs, frame, steps).note(self._nodes, range(start, end), out)
         except Exception:  # a tensor that cannot be asked is not watched, and the program goes on
             self._log.failed += 1
         return out
@@ -63,28 +64,23 @@ class Witness:
 class _Operation:
     """One operation that has run."""
 
-    def __init__(self, log: Log, func: Any, args: tuple, kwargs: dict, frame: FrameType) -> None:
-        self.log, self.args, self.frame = log, args, frame
-        self.name, self.writes, self.views = _schema(func)
-        self.tensors = list(tensors_in((*args, *kwargs.values())))
+    def __init__(self, log: Log, schema: tuple, args: tuple, kwargs: dict, frame: FrameType, steps: bool) -> None:
+        self.log, self.args, self.frame, self.steps, self.site = log, args, frame, steps, user_site(frame)
+        self.name, self.writes, self.views = schema
         self.in_backward = current_graph_task() >= 0
-        self.steps = frame.f_code.co_filename.startswith(_OPTIMIZERS)
-
-    @functools.cached_property
-    def site(self) -> Site:
-        """The user's line."""
-        return user_site(self.frame)
+        self.tensors = [] if steps else list(tensors_in((*args, *kwargs.values())))
 
     def note(self, nodes: dict[int, Call], recorded: range, out: Any) -> None:
         """Notes what it did: the nodes that it ``recorded`` among those of its thread, and its result."""
         forward = not self.in_backward
-        entered = self._entered() if forward and not self.steps else None
+        entered = self._entered() if forward else None
         if recorded and forward:
             nodes.update(dict.fromkeys(recorded, Call(self.name, self.site, entered)))
             for number in list(nodes)[:100_000] if len(nodes) > 200_000 else ():  # the older half is forgotten
                 del nodes[number]
-        self._edit()
-        if self.name == "_local_scalar_dense" and self.tensors[0].requires_grad and forward:
+        if self.writes:
+            self._edit()
+        if self.name == "_local_scalar_dense" and forward and any(one.requires_grad for one in self.tensors):
             self._cut("number", self.tensors[0])
         for result in tensors_in((out,)) if not self.steps else ():
             memories, floats = self.log.memory(result), result.is_floating_point()
@@ -116,13 +112,12 @@ class _Operation:
 
     def _edit(self) -> None:
         """Notes what was written to, by an optimizer or not."""
-        codes = [frame.f_code for frame, _ in walk_stack(self.frame)] if self.writes else []
-        steps = any(code.co_filename.startswith(_OPTIMIZERS) for code in codes)  # also of the user's own class
+        codes = [] if self.steps else [frame.f_code for frame, _ in walk_stack(self.frame)]
+        steps = self.steps or any(code.co_filename.startswith(_OPTIMIZERS) for code in codes)  # of the user's own class
         inside = itertools.takewhile(lambda code: not is_user_file(code.co_filename), codes)
         by = next((code.co_qualname for code in inside if not code.co_name.startswith("_")), "")
         for tensor in tensors_in([self.args[at] for at in self.writes if at < len(self.args)]):
-            # The version is counted above this, and afterwards.
-            version = 0 if tensor.is_inference() else tensor._version + 1
+            version = 0 if tensor.is_inference() else tensor._version + 1  # it is counted above this, and afterwards
             in_part = tensor._base is not None and tensor.numel() < tensor._base.numel()
             edit = Edited(self.name, self.site, version=version, by=by, steps=steps, in_part=in_part)
             for memory in self.log.memory(tensor):
@@ -140,13 +135,13 @@ class _Operation:
         if known is None:
             leaves = self.log.numbers_of(leaves_behind(tensor) if tensor is not None else ())
             known = Cut(self.name, self.site, how=how, leaves=leaves)
-            if how == "mode":
-                frames = (frame for frame, _ in walk_stack(self.frame))
-                inside = [user_site(one) for one in frames if one.f_code is CheckpointFunction.forward.__code__]
-                switch = replace(known, switch=self.log.switches.get(threading.get_ident(), NOWHERE))
-                known = replace(known, how="reentrant", site=inside[0]) if inside else switch
-        node = tensor.grad_fn if tensor is not None else None
-        known = self.log.cut_at[self.site, how] = replace(known, node=-1 if node is None else node._sequence_nr())
+            frames = (frame for frame, _ in walk_stack(self.frame)) if how == "mode" else ()
+            if inside := [user_site(one) for one in frames if one.f_code is CheckpointFunction.forward.__code__]:
+                known.how, known.site = "reentrant", inside[0]
+            elif how == "mode":
+                known.switch = self.log.switches.get(threading.get_ident(), NOWHERE)
+        known.node = -1 if tensor is None or tensor.grad_fn is None else tensor.grad_fn._sequence_nr()
+        self.log.cut_at[self.site, how] = known
         return known
 
     def _look(self, result: torch.Tensor) -> None:
@@ -166,9 +161,8 @@ class _Operation:
         """What first made a NaN or an infinity that is in the result."""
         log, others = self.log, [tensor for tensor in self.tensors if tensor is not result]
         known = [bad for tensor in others if (bad := log.of(tensor, "bad")) is not None]
-        for bad in known:
-            if bad.what == what:
-                return bad
+        if same := [bad for bad in known if bad.what == what]:
+            return same[0]
         call, node = Call(self.name, self.site), current_autograd_node() if self.in_backward else None
         if node is not None:  # the call that recorded it
             call = log.node(node) if log.node(node).site.file else Call(operation_name(node.name()), self.site)

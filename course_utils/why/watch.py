@@ -26,11 +26,6 @@ latest = [Log()]
 """What the latest watch has seen; nothing where there was none."""
 
 
-def forget() -> None:
-    """Forgets what the latest watch has seen."""
-    latest[0] = Log()
-
-
 class watch_why:
     """Inside the block, it is noted which line makes, edits and cuts what, and where the first NaN comes from, so that
     ``why()`` can say so afterwards, of the tensors that the block has met and of no others.

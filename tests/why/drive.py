@@ -2,9 +2,10 @@
 
 A table is a text file of ``programs/``. Each entry begins with ``=== name  page/cause``, and may go on with
 ``# alone: cause`` (what is named without a watch; by default no cause), ``# cure: words`` (a regular expression that
-the cure has), and ``# ask: why(...)`` for a silence. Then comes the program, with ``torch``, ``nn``, ``F`` and ``np``
-at hand; ``# %%`` begins another cell. Its lines end in the roles that they have when watched: ``# made``; alone, no
-other lines may be named. Where a line is offered to paste, it is pasted, and then the program must run.
+the cure has), ``# says: words`` (the same of what happened, also alone), and ``# ask: why(...)`` for a silence. Then
+comes the program, with ``torch``, ``nn``, ``F`` and ``np`` at hand; ``# %%`` begins another cell. Its lines end in the
+roles that they have when watched: ``# made``; alone, no other lines may be named. Where a line is offered to paste, it
+is pasted, and then the program must run.
 """
 
 import linecache
@@ -21,8 +22,9 @@ import torch
 
 from course_utils import watch_why, why
 from course_utils.base.user_code import call_it_the_users
+from course_utils.why.log import Log
 from course_utils.why.pages import UNKNOWN, Reason
-from course_utils.why.watch import forget
+from course_utils.why.watch import latest
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROLES = {"switched": "switched off", "asked": "asked for", "nan": "became NaN"}
@@ -36,6 +38,7 @@ class Program:
     text: str
     alone: str = UNKNOWN
     cure: str = ""
+    says: str = ""
     ask: str = ""
     lines: dict[str, set[int]] = field(default_factory=dict)
 
@@ -47,7 +50,7 @@ def programs(table: str) -> Iterator[Program]:
         name, expected = head.split()
         page, _, cause = expected.partition("/")
         found = Program(name, page, cause, "")
-        while rest[0].startswith("# ") and (option := re.match(r"# (alone|cure|ask): (.*)", rest[0])):
+        while rest[0].startswith("# ") and (option := re.match(r"# (alone|cure|says|ask): (.*)", rest[0])):
             setattr(found, option[1], option[2])
             rest.pop(0)
         for number, line in enumerate(rest, 1):
@@ -56,6 +59,16 @@ def programs(table: str) -> Iterator[Program]:
                 found.lines.setdefault(ROLES.get(role, role), set()).add(number)
         found.text = "\n".join(rest).rstrip() + "\n"
         yield found
+
+
+def forget() -> None:
+    """Forgets what the latest watch has seen."""
+    latest[0] = Log()
+
+
+def line_in(reason: Reason, role: str) -> int:
+    """The number of the first line with a role; 0 where there is none."""
+    return next((site.line for said, site in reason.lines if said == role), 0)
 
 
 def asked(program: Program, watched: bool, text: str = "") -> Reason | None:
@@ -119,6 +132,8 @@ def misses(program: Program, watched: bool) -> list[str]:
             found.append(f"{role}: {sorted(here)}, not {sorted(wanted)}")
     if watched and not re.search(program.cure, reason.cure):
         found.append(f"cure: {reason.cure!r}")
+    if not re.search(program.says, said := " ".join(reason.happened)):
+        found.append(f"said: {said!r}")
     if reason.code and (after := asked(program, False, pasted(program, reason))) is not None:
         found.append(f"with the line pasted: {after.happened}")
     return found
@@ -127,8 +142,8 @@ def misses(program: Program, watched: bool) -> list[str]:
 def pasted(program: Program, reason: Reason) -> str:
     """The program with the offered line in it: in place of the one that edits, or below the backward of each round."""
     lines = program.text.splitlines()
-    edited = reason.line("edited") if reason.cause == "inplace_operation" else 0
-    at = (edited or reason.line("needed")) - 1
+    edited = line_in(reason, "edited") if reason.cause == "inplace_operation" else 0
+    at = (edited or line_in(reason, "needed")) - 1
     indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
     new = [f"{indent}{line}" for line in reason.code.splitlines()]
     lines[at : at + 1] = new if edited else [lines[at], *new]

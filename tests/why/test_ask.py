@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+import types
 import warnings
 import weakref
 from importlib import import_module
@@ -16,8 +17,7 @@ from course_utils import watch_why, why
 from course_utils.base import user_code
 from course_utils.base.user_code import call_it_the_users
 from course_utils.why.pages import UNKNOWN, pages
-from course_utils.why.watch import forget
-from tests.why.drive import end_process_group
+from tests.why.drive import end_process_group, forget, line_in
 
 ROOT = Path(__file__).resolve().parents[2]
 call_it_the_users(__file__)
@@ -331,7 +331,7 @@ def test_a_watch_answers_for_what_it_has_seen_and_for_nothing_else():
     assert why(bad).lines == []
     out = (net(w).detach() * torch.ones(1, requires_grad=True)).sum()
     out.backward()
-    assert why(net.weight, out).line("cut") == 0
+    assert line_in(why(net.weight, out), "cut") == 0
 
 
 def test_what_was_seen_long_ago_says_how_old_it_is():
@@ -368,3 +368,21 @@ def test_what_is_compiled_fails_compiled_under_a_watch():
 def test_why_the_engine_cares_is_said_once():
     first, second = (why(error_of(lambda: torch.ones(3).sum().backward())) for _ in range(2))
     assert first.means == second.means and second.means[:40] not in " ".join(str(second).split())
+
+
+def test_what_another_module_holds_is_at_hand_where_the_program_has_something_from_it(monkeypatch, tmp_path):
+    helper = types.ModuleType("helper")
+    helper.__file__, helper.model = str(tmp_path / "helper.py"), torch.nn.Linear(3, 1)
+    monkeypatch.setitem(sys.modules, "helper", helper)
+    call_it_the_users(str(tmp_path))
+    program = "model = torch.nn.Linear(3, 1).requires_grad_(False)\nmodel(torch.ones(2, 3)).sum().backward()"
+
+    def asked(first: str):
+        path = str(tmp_path / "program.py")
+        return why(error_of(lambda: exec(compile(f"import torch\n{first}\n{program}", path, "exec"), {})))
+
+    lying_there = asked("")
+    assert lying_there.cause == "frozen" and "every parameter of `model` has" in lying_there.happened[0]
+    imported = asked("import helper")
+    assert imported.cause == UNKNOWN and "every parameter of `model` has" in imported.happened[0]
+    assert "nothing at hand" not in imported.happened[0] and "Where it was cut" in imported.unsure

@@ -7,6 +7,7 @@ import torch
 
 from course_utils import watch_why, why
 from course_utils.base.user_code import call_it_the_users
+from tests.why.drive import line_in
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
 transformers = pytest.importorskip("transformers")
@@ -68,7 +69,7 @@ def test_a_planted_edit(planted):
     with watch_why(), pytest.raises(RuntimeError) as raised:
         loss_of(model).backward()
     reason = why(raised.value)
-    assert reason.page == "modified_in_place" and reason.line("edited") == line_of(edit)
+    assert reason.page == "modified_in_place" and line_in(reason, "edited") == line_of(edit)
 
 
 def test_a_planted_detach(planted):
@@ -79,7 +80,7 @@ def test_a_planted_detach(planted):
         loss.backward()
     assert before.grad is None
     reason = why(before, loss)
-    assert reason.cause == "cut_history" and reason.line("cut") == line_of(cut)
+    assert reason.cause == "cut_history" and line_in(reason, "cut") == line_of(cut)
 
 
 def test_a_planted_nan(planted):
@@ -88,7 +89,7 @@ def test_a_planted_nan(planted):
     with watch_why():
         loss = loss_of(model)
     reason = why(loss)
-    assert reason.cause == "made_forward" and reason.line("made") == line_of(spoil)
+    assert reason.cause == "made_forward" and line_in(reason, "made") == line_of(spoil)
 
 
 def test_a_healthy_model_is_called_healthy(planted):
