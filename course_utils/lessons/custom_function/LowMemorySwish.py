@@ -21,6 +21,14 @@ def _(trial: Trial) -> Seen:
     return {"gradient of x": shared.gradients(trial, shared.applied(trial, x), [x], incoming)[0]}
 
 
+@LowMemorySwish.looks("is right for large numbers, too", weight=2)
+def _(trial: Trial) -> Seen:
+    x = (trial.randn(2) + torch.tensor([800, -800])).requires_grad_()
+    result = shared.applied(trial, x, what="x, 800 and -800 or so")
+    yield "x · sigmoid(x)", result.detach()
+    yield "gradient of x", shared.gradients(trial, result, [x], torch.ones_like(x))[0]
+
+
 @LowMemorySwish.looks("keeps nothing but x from forward to backward (bytes, counted)", weight=5)
 def _(trial: Trial) -> Seen:
     x = trial.randn(16, 8, requires_grad=True)

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from course_utils.base.torch_private import BackwardCFunction
+from course_utils.base.torch_private import BackwardCFunction, tree_leaves
 from course_utils.checks.compare import Missed, Trial
 from course_utils.graph.recorded import nodes_behind
 from course_utils.memory import MemoryTracker
@@ -53,9 +54,11 @@ def bytes_kept(
         # The history of the copies keeps the leaves, and not them.
         inputs = list(leaves) if inputs_stay else [leaf.clone() for leaf in leaves]
         output = trial.answer.apply(*inputs)
+        arrays = [each for each in tree_leaves(vars(output.grad_fn)) if isinstance(each, np.ndarray)]
+        own = sum(array.nbytes for array in arrays if array.base is None)  # not a tensor's memory, which is counted
         holder = output.sum().grad_fn, output if output_stays else None
         del inputs, output
-        return memory.current - (holder[1].nbytes if output_stays else 0), holder
+        return memory.current + own - (holder[1].nbytes if output_stays else 0), holder
 
     kept, _ = trial.run(measure, called=f"{trial.name}.apply({what})", within=memory)
     return kept

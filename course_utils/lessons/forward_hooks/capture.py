@@ -102,7 +102,6 @@ def _(trial: Trial) -> Seen:
 
 @capture.looks("raises KeyError for an unknown name, and leaves no hook behind", "no error")
 def _(trial: Trial) -> Seen:
-    model, x = _model(trial), trial.randn(2, 3)
-    names = ["encoder.0", "nowhere"]
+    model, x, names = _model(trial), trial.randn(2, 3), ["encoder.0", "nowhere"]
     yield "for an unknown name", outcome(lambda: _within(trial, model, names, lambda: model(x), watch=False) and None)
     yield "hooks left", hook_count(model)

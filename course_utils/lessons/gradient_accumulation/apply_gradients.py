@@ -40,13 +40,10 @@ class _Lists:
         for parameter in self.parameters:
             parameter.grad = self.draw(*parameter.shape)
 
-    def call(self, what: str, *weights: list[float]) -> None:
+    def step(self, what: str, *weights: list[float]) -> dict[str, list[Tensor]]:
         show = f"apply_gradients(SGD with momentum, {', '.join(['3 micro-batches', *map(str, weights)])}), {what}"
         may_change = tuple(self.parameters)
         self.trial.call(self.optimizer, self.lists, *weights, may_change=may_change, show=show)
-
-    def step(self, what: str, *weights: list[float]) -> dict[str, list[Tensor]]:
-        self.call(what, *weights)
         return self.moved()
 
     def moved(self) -> dict[str, list[Tensor]]:
@@ -61,13 +58,13 @@ def _(trial: Trial) -> Seen:
 @apply_gradients.looks("finds each gradient's parameter in any order", "order")
 def _(trial: Trial) -> Seen:
     lists = _Lists(trial)
-    lists.lists[0].reverse()
-    return lists.step("the first list turned round")
+    lists.lists[0].insert(0, lists.lists[0].pop(1))
+    return lists.step("the first two pairs of one list exchanged")
 
 
 @apply_gradients.looks("takes weights: sum(w·g) / sum(w)", "weights")
 def _(trial: Trial) -> Seen:
-    return _Lists(trial).step("with weights", [trial.integer(2, 9), 0.5, 1])
+    return _Lists(trial).step("with weights", [trial.integer(2, 9), 0.5, 0])
 
 
 @apply_gradients.looks("counts None as a gradient of zero in the average", "None left out")
@@ -75,12 +72,15 @@ def _(trial: Trial) -> Seen:
     return _Lists(trial, {(0, 0), (1, 1), (2, 1)}).step("some None", [5, 1, 2])
 
 
-@apply_gradients.looks("does not move a parameter that has only None, even with momentum", weight=4)
+@apply_gradients.looks("passes over a parameter that has only None, even with momentum, and over no other", weight=4)
 def _(trial: Trial) -> Seen:
     one = {(0, 1), (1, 1), (2, 1)}
     yield from _Lists(trial, one).step("only None for one parameter").items()
     yield from _Lists(trial, one).step("with weights, and only None for one parameter", [5, 1, 2]).items()
     yield from _Lists(trial, one, begun=False).step("a first step, and only None for one parameter").items()
+    zeros = _Lists(trial)
+    zeros.lists = [[(0 * gradient, parameter) for gradient, parameter in pairs] for pairs in zeros.lists]
+    yield from zeros.step("zeros for every parameter").items()
 
 
 @apply_gradients.looks("ignores old `.grad`, and leaves every `.grad` None", "old grad")
@@ -98,5 +98,5 @@ def _(trial: Trial) -> Seen:
         lists = _Lists(trial)
         lists.lists[2][at] = (lists.draw(*shape), lists.parameters[at])
         what = f"a gradient of shape {shape} for a parameter of shape {_SHAPES[at]}"
-        yield what, outcome(lambda: lists.call(what))
+        yield what, outcome(lambda: lists.step(what))
         yield f"{what}: unmoved", lists.moved()

@@ -11,7 +11,8 @@ activation_gradients = compared(__file__)
 
 def _layers(trial: Trial, frozen: bool = False, old: bool = False) -> tuple[list[nn.Module], Tensor]:
     """A network and its input; ``frozen`` is the first layer, and ``old`` gradients are in two of the slots."""
-    layers = nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 4), nn.Softplus()
+    tanh = nn.Tanh()
+    layers = nn.Linear(3, 6), tanh, nn.Linear(6, 4), tanh
     made = [trial.fill(layer.double()) for layer in layers]
     made[0].requires_grad_(not frozen)
     for parameter in made[2].parameters() if old else ():
@@ -20,7 +21,7 @@ def _layers(trial: Trial, frozen: bool = False, old: bool = False) -> tuple[list
 
 
 def _gradients(trial: Trial, what: str = "", **how: bool) -> Any:
-    show = f"activation_gradients([Linear(3, 6), Tanh(), Linear(6, 4), Softplus()], x){what}"
+    show = f"activation_gradients([Linear(3, 6), tanh, Linear(6, 4), tanh], x){what}"
     return trial.call(*_layers(trial, **how), show=show)
 
 

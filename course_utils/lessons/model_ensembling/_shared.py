@@ -5,12 +5,13 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import functional_call, grad, grad_and_value, stack_module_state, vmap
 
 from course_utils.checks.compare import AtMost, Compared, Seen, Trial, compared
 from course_utils.measure.cost import FlopCounterMode
 
-_NAMES = {"copy": copy, "functional_call": functional_call, "stack_module_state": stack_module_state, "vmap": vmap}
+_FUNCTIONS = functional_call, grad, grad_and_value, stack_module_state, vmap
+NAMES = {"copy": copy} | {each.__name__: each for each in _FUNCTIONS}  # what answers may use
 
 
 class Passes:
@@ -72,7 +73,7 @@ def ensemble(
         draw: the inputs of so many models.
         weights: those of the other claims: one pass, connected parameters, batch norm.
     """
-    exercise = compared(file, **_NAMES)
+    exercise = compared(file, **NAMES)
 
     def called(trial: Trial, count: int = 3, *, normed: bool = False) -> tuple[Tensor, list[nn.Module], Passes]:
         models, passes = models_of(trial, count, normed=normed)

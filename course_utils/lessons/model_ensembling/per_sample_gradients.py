@@ -4,16 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
-from torch.func import functional_call, grad, grad_and_value, vmap
 
 from course_utils.checks.compare import Missed, Seen, Trial, compared
 from course_utils.lessons.model_ensembling import _shared as shared
 
-per_sample_gradients = compared(
-    __file__, functional_call=functional_call, grad=grad, grad_and_value=grad_and_value, vmap=vmap
-)
-
-_SAMPLES = 5
+per_sample_gradients = compared(__file__, **shared.NAMES)
 
 
 def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -21,11 +16,11 @@ def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
     return (outputs - targets).square().sum() / len(outputs)
 
 
-def _call(trial: Trial, normed: bool = False) -> tuple[Mapping[str, Any], shared.Passes]:
+def _call(trial: Trial, normed: bool = False, samples: int = 5) -> tuple[Mapping[str, Any], shared.Passes]:
     (model,), passes = shared.models_of(trial, 1, normed=normed)
-    x, y = trial.randn(_SAMPLES, shared.COLUMNS), trial.randn(_SAMPLES, shared.CLASSES)
+    x, y = trial.randn(samples, shared.COLUMNS), trial.randn(samples, shared.CLASSES)
     loss, y = (nn.CrossEntropyLoss(reduction="sum"), y.argmax(1)) if normed else (_loss, y)
-    got = trial.call(model, loss, x, y, show=f"per_sample_gradients(model, loss_fn, x, y), {_SAMPLES} samples")
+    got = trial.call(model, loss, x, y, show=f"per_sample_gradients(model, loss_fn, x, y), {samples} samples")
     if not isinstance(got, Mapping):
         raise Missed("not named", expected="a dict of tensors by parameter name", got=got)
     return got, passes
@@ -49,7 +44,8 @@ def _(trial: Trial) -> Seen:
     return {"requires grad": {name: value.requires_grad for name, value in got.items()}}
 
 
-@per_sample_gradients.looks("computes with the model's own buffers, and gives no gradients of them")
+@per_sample_gradients.looks("computes with the model's own buffers, has no gradients of them, and takes one sample")
 def _(trial: Trial) -> Seen:
-    got, _ = _call(trial, normed=True)
-    return {"gradients": {name: value.detach() for name, value in got.items()}}
+    for samples in (5, 1):
+        got, _ = _call(trial, normed=True, samples=samples)
+        yield f"gradients, {samples} in the batch", {name: value.detach() for name, value in got.items()}

@@ -1,18 +1,14 @@
 """``train_ensemble``: many models trained at once, each as if it were alone."""
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch.func import functional_call, grad, stack_module_state, vmap
 
 from course_utils.checks.compare import Missed, Seen, Trial, compared
 from course_utils.lessons.model_ensembling import _shared as shared
 
-train_ensemble = compared(
-    __file__, copy=copy, functional_call=functional_call, grad=grad, stack_module_state=stack_module_state, vmap=vmap
-)
+train_ensemble = compared(__file__, **shared.NAMES)
 
 
 def _call(trial: Trial, steps: int, count: int = 3, normed: bool = False) -> tuple[Mapping[str, Any], shared.Passes]:
@@ -33,8 +29,9 @@ def _(trial: Trial) -> Seen:
 
 @train_ensemble.looks("goes on from where it is, step by step", weight=2)
 def _(trial: Trial) -> Seen:
-    got, _ = _call(trial, 4, count=7, normed=True)
-    return {"parameters": {name: value.detach() for name, value in got.items()}}
+    for count in (7, 1):
+        got, _ = _call(trial, 4, count=count, normed=True)
+        yield f"parameters, models: {count}", {name: value.detach() for name, value in got.items()}
 
 
 @train_ensemble.looks("runs the architecture's forward once per step", weight=4)

@@ -31,13 +31,9 @@ def _updated(trial: Trial, target: nn.Module, online: nn.Module, show: str = "ta
     return dict(target.named_parameters()) | dict(target.named_buffers())
 
 
-def _values(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach() for name, tensor in tensors.items()}
-
-
 @ema_update.looks("moves every weight to decay · target + (1 - decay) · online", gate=True)
 def _(trial: Trial) -> Seen:
-    return {"the target": _values(_updated(trial, *_pair(trial), "frozen target, online"))}
+    return {"the target": _updated(trial, *_pair(trial), "frozen target, online")}
 
 
 @ema_update.looks("averages floating-point buffers, and copies the others", weight=6)
@@ -45,14 +41,14 @@ def _(trial: Trial) -> Seen:
     table = nn.Identity()
     table.register_buffer("table", torch.zeros(3), persistent=False)
     pair = _pair(trial, nn.BatchNorm1d(2), table)
-    return {"the target": _values(_updated(trial, *pair, "target, online with batch norm and a buffer of their own"))}
+    return {"the target": _updated(trial, *pair, "target, online with batch norm and a buffer of their own")}
 
 
 @ema_update.looks("averages the weights that are frozen in both models, too")
 def _(trial: Trial) -> Seen:
     target, online = _pair(trial)
     online[0].requires_grad_(False)
-    return {"the target": _values(_updated(trial, target, online, "target, online with a frozen layer"))}
+    return {"the target": _updated(trial, target, online, "target, online with a frozen layer")}
 
 
 @ema_update.looks("records nothing, and leaves every requires_grad as it is", weight=6)

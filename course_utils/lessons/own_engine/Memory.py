@@ -48,6 +48,8 @@ def _(trial: Trial) -> Seen:
     for name in "xz":
         program = f"{product}; {name}.mul_(2.0); y.backward(np.ones(3))"
         yield f"{name} edited, x and z saved", ends(Memory, trial, _SAVING, program)
+    program = "y = w * x; x.mul_(2.0)\ntry:\n y.backward(np.ones(3))\nexcept RuntimeError: pass"
+    yield "x edited", play(Memory, trial, _SAVING, program, "saved as before: y.node.ways[0].saved is not None")
 
 
 @Memory.looks("writes into the memory that is there, and counts every edit", weight=2)

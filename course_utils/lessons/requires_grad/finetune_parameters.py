@@ -33,10 +33,6 @@ def _call(trial: Trial, model: nn.Module, name: str, what: str = "model") -> Any
     return trial.call(model, name, may_change=(model,), show=f"finetune_parameters({what}, {name!r})")
 
 
-def _of_the_others(model: nn.Module) -> dict[str, Any]:
-    return {name: gradient for name, gradient in gradients(model).items() if name.startswith("encoder")}
-
-
 @finetune_parameters.looks("flags the parameters of one of two submodules, and no others", gate=True, weight=2)
 def _(trial: Trial) -> Seen:
     model = _two(trial)
@@ -58,7 +54,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     model = with_gradients(trial, _two(trial)).requires_grad_(False)
     _call(trial, model, "decoder", "a model frozen after a backward")
-    return flags(model) | _of_the_others(model)
+    return flags(model) | gradients(model, of="encoder")
 
 
 @finetune_parameters.looks("returns its parameters in a list", weight=2)
@@ -77,7 +73,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     model = with_gradients(trial, _two(trial))
     _call(trial, model, "decoder", "a model after a backward")
-    return _of_the_others(model)
+    return gradients(model, of="encoder")
 
 
 @finetune_parameters.looks("leaves all else as it was")
@@ -90,6 +86,6 @@ def _(trial: Trial) -> Seen:
 
 @finetune_parameters.looks("raises ValueError for a name that is no submodule", "wrong name")
 def _(trial: Trial) -> Seen:
-    for name in ("decodr", "decoder.tail"):
+    for name in ("decodr", "decoder.tail", "decoder.head.weight"):
         model = trial.fill(_Model(3).double())
         yield f"for {name!r}", outcome(lambda name=name, model=model: _call(trial, model, name))

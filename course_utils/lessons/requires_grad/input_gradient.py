@@ -32,14 +32,10 @@ def _call(trial: Trial, model: nn.Module, x: Tensor, show: str = "model, x", wit
     return trial.call(model, x, within=within, show=f"input_gradient({show})")
 
 
-def _values(result: Any) -> Any:
-    return result.detach() if isinstance(result, Tensor) else result
-
-
 @input_gradient.looks(f"is {_GRADIENT}", gate=True, weight=2)
 def _(trial: Trial) -> Seen:
     model, shape = _case(trial)
-    return {_GRADIENT: _values(_call(trial, model, trial.randn(*shape)))}
+    return {_GRADIENT: _call(trial, model, trial.randn(*shape))}
 
 
 @input_gradient.looks("has the shape and the dtype of x")
@@ -47,7 +43,7 @@ def _(trial: Trial) -> Seen:
     for shape, dtype in (((4,), torch.float64), ((2, 3, 4), torch.float64), ((3, 4), torch.float32)):
         x = trial.randn(*shape, dtype=dtype)
         got = _call(trial, _network(trial, 4).to(dtype), x, f"model, x of shape {shape} in {dtype}")
-        yield _GRADIENT, _values(got)
+        yield _GRADIENT, got
         yield "its dtype", str(got.dtype)
 
 
@@ -62,7 +58,7 @@ def _(trial: Trial) -> Seen:
         leaf = trial.randn(*shape, requires_grad=True)
         leaf.grad = trial.randn(*shape)
         x = make(leaf)
-        yield _GRADIENT, _values(_call(trial, model, x, f"model, {what}"))
+        yield _GRADIENT, _call(trial, model, x, f"model, {what}")
         yield "x.requires_grad", x.requires_grad
         yield "the .grad of x, or of what x is a result of", (x if x.is_leaf else leaf).grad
 
@@ -92,7 +88,7 @@ def _(trial: Trial) -> Seen:
 
     for frozen in (False, True):
         model.requires_grad_(not frozen)
-        yield _GRADIENT, _values(_call(trial, model, x, "a frozen model, x" if frozen else "model, x"))
+        yield _GRADIENT, _call(trial, model, x, "a frozen model, x" if frozen else "model, x")
         got, recording = trial.run(call, called="input_gradient(model, x) inside no_grad()", within=torch.no_grad())
-        yield f"{_GRADIENT}, inside no_grad", _values(got)
+        yield f"{_GRADIENT}, inside no_grad", got
         yield "afterwards, grad mode is on", recording

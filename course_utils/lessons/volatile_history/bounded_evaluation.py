@@ -15,8 +15,7 @@ bounded_evaluation = compared(__file__)
 
 def _mean(trial: Trial, model: nn.Module, batches: Iterable[Tensor], show: str, **options: Any) -> Tensor:
     """Calls the answer; training flags are looked at by a claim of their own."""
-    got = trial.call(model, batches, watch_training=False, show=f"bounded_evaluation({show})", **options)
-    return trial.tensor(got)
+    return trial.tensor(trial.call(model, batches, watch_training=False, show=f"bounded_evaluation({show})", **options))
 
 
 @bounded_evaluation.looks("is the mean of the outputs", gate=True)

@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 
 from course_utils.checks.claims import unlucky
-from course_utils.checks.compare import Seen, Trial, compared
+from course_utils.checks.compare import Raised, Seen, Trial, compared, outcome
 from course_utils.lessons.volatile_history import _shared as shared
 
 port_evaluation = compared(__file__, contextmanager=contextmanager)
@@ -23,6 +23,15 @@ def _(trial: Trial) -> Seen:
     outputs = trial.call(model.eval(), batches, show="port_evaluation(model in eval mode, 2 batches)")
     yield "requires grad, each output", [trial.tensor(output).requires_grad for output in outputs]
     yield "recorded in the model", any(recorded for _, recorded in passes)
+
+
+@port_evaluation.looks("brings them to the CPU, and gives an empty list for no batches", weight=2)
+def _(trial: Trial) -> Seen:
+    model, batches = shared.with_batches(trial, 4)
+    yield "outputs of no batches", trial.call(model.eval(), [], show="port_evaluation(model, [])")
+    given, shown = (model.to("meta"), [batches[0].to("meta")]), "port_evaluation(model and a batch on the device meta)"
+    ended = outcome(lambda: trial.run(lambda: trial.answer(*given), called=shown))
+    yield "asks for the CPU, which raises on meta", isinstance(ended, Raised)
 
 
 @port_evaluation.looks("computes them in eval mode", weight=5)
