@@ -51,9 +51,9 @@ def pull_request(draw: random.Random, level: int) -> tuple[tuple[str, ...], tupl
         lines = sorted([one.wrong, *draw.sample(others, min(_LINES[level] - 1, len(others)))])
         right = f"The line is right as `{one.right[one.wrong - 1].strip()}`, and the check expects {expected}."
         proof = one.wrong, f"{' '.join(one.thought.explanation.split())} {right}"
-        seen = f"what does the check see of “{about}”?"
+        seen = f"What does the check see of “{about}”?"
         questions = (
-            Question("line", str(one.wrong), *proof, "which line is wrong?", (*map(str, lines),), one.right, expected),
+            Question("line", str(one.wrong), *proof, "Which line is wrong?", (*map(str, lines),), one.right, expected),
             Question("seen", values[0], *proof, seen, (*sorted(values),), one.right, expected),
         )
         name = one.exercise.name

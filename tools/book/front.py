@@ -21,7 +21,7 @@ RETURNED = (
     "controls.Control",
     "controls.ControlPanel",
     "draw.page.Drawing",
-    "drills.drill.Drill",
+    "drills.Drill",
     "graph.report.GraphNode",
     "graph.report.SavedTensor",
     "leaks.findings.Finding",
