@@ -7,16 +7,17 @@ from course_utils.checks.score import Claim as Claim
 from course_utils.checks.score import Score as Score
 from course_utils.clinic import ClinicResult as ClinicResult
 from course_utils.controls import control_panel as control_panel
+from course_utils.controls import evaluating as evaluating
 from course_utils.data import handwritten_digits as handwritten_digits
 from course_utils.data import soft_histogram as soft_histogram
 from course_utils.draw import plot_bars as plot_bars
 from course_utils.draw import plot_graph as plot_graph
 from course_utils.draw import plot_memory as plot_memory
+from course_utils.draw.bars import plot_maps as plot_maps
 from course_utils.draw.bars import plot_panels as plot_panels
 from course_utils.draw.lanes import plot_hooks as plot_hooks
 from course_utils.draw.lines import plot_lines as plot_lines
 from course_utils.draw.lines import plot_trade as plot_trade
-from course_utils.draw.maps import plot_maps as plot_maps
 from course_utils.drills import drill as drill
 from course_utils.graph import GraphMemory as GraphMemory
 from course_utils.graph import graph_memory as graph_memory
@@ -24,8 +25,8 @@ from course_utils.leaks.findings import GrowthReport as GrowthReport
 from course_utils.leaks.magics import load_ipython_extension as load_ipython_extension
 from course_utils.leaks.watch import watch_growth as watch_growth
 from course_utils.lesson import Lesson as Lesson
+from course_utils.measure import environment as environment
 from course_utils.measure.compare import compare as compare
-from course_utils.measure.machine import environment as environment
 from course_utils.memory import MemoryEvent as MemoryEvent
 from course_utils.memory import MemoryReport as MemoryReport
 from course_utils.memory import MemoryTracker as MemoryTracker
@@ -34,7 +35,6 @@ from course_utils.memory.loops import bytes_alive as bytes_alive
 from course_utils.memory.loops import memory_limit as memory_limit
 from course_utils.memory.snapshot import MemorySnapshot as MemorySnapshot
 from course_utils.memory.snapshot import memory_snapshot as memory_snapshot
-from course_utils.modes import evaluating as evaluating
 from course_utils.progress.history import progress as progress
 from course_utils.progress.history import reset_progress as reset_progress
 from course_utils.why.ask import why as why

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from course_utils.base import explain
 from course_utils.base.document import Block, Shown, Sign, card, code, item, items, line, notes, paragraph, rows, typed
-from course_utils.base.errors import explain
 from course_utils.base.markup import GREEN, GREY, ORANGE, clean
 from course_utils.base.text import describe
 from course_utils.drills.loops import IN_DIMS, SCALE

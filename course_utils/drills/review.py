@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from unittest import mock
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.catalogue import LESSONS
-from course_utils.checks import draws
+from course_utils.checks import trial
 from course_utils.checks.compare import Compared, edited
 from course_utils.checks.judge import judge
 from course_utils.checks.misconceptions import Misconception
@@ -85,7 +85,7 @@ def _seen(one: _Mistake, seed: int) -> tuple[str, str, list[str]]:
     """What the first claim that fails looks at, what it expects there, and what it sees: of this mistake, of others, of
     the right answer. Nothing is seen where that could not be told without running it."""
     ways = [at for at, (key, _) in enumerate(one.exercise.ways) if key != one.exercise.ways[one.at][0]][:_OTHERS]
-    with mock.patch.object(draws, "source", random.Random(seed).getrandbits):  # the same inputs each time
+    with mock.patch.object(trial, "random_bits", random.Random(seed).getrandbits):  # the same inputs each time
         tried = [judge(one.exercise, one.exercise.mistakes[at][1], one.lesson).claims for at in (one.at, *ways)]
     failed = [dict(next((it.details for it in claims if it.judged and not it.held), ())) for claims in tried]
     about, _, expected = failed[0].get("expected", "").replace("at most ", "").partition(": ")

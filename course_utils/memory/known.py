@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import describe
 from course_utils.graph.recorded import python_slots, saved_slots
 from course_utils.graph.steps import tensors_inside

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import aligned, describe, format_bytes
 from course_utils.graph.storages import storages_of
 from course_utils.memory.known import held_by_graphs

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.catalogue import LESSONS, find
 from course_utils.progress import store
 from course_utils.progress.events import Attempt as Attempt

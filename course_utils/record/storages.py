@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.torch_private import current_graph_task
 from course_utils.base.user_code import NOWHERE, Site, user_site
 from course_utils.graph.storages import storages_of

@@ -15,9 +15,9 @@ PAGES = """
 """
 # What the public names return; their own modules are nobody's import.
 RETURNED = (
-    "checks.card.Hint",
-    "checks.card.Prediction",
-    "checks.card.Solution",
+    "checks.score.Hint",
+    "checks.score.Prediction",
+    "checks.score.Solution",
     "controls.Control",
     "controls.ControlPanel",
     "draw.page.Drawing",
@@ -27,7 +27,7 @@ RETURNED = (
     "leaks.findings.Finding",
     "leaks.findings.Part",
     "measure.compare.Comparison",
-    "measure.machine.Environment",
+    "measure.Environment",
     "memory.report.LineMemory",
     "memory.report.LineUse",
     "memory.report.Timeline",

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from course_utils.checks.compare import AtMost, Compared, Seen, Trial, compared
-from course_utils.measure.cost import FlopCounterMode
+from course_utils.measure import FlopCounterMode
 
 _NAMES = {"copy": copy, "functional_call": functional_call, "stack_module_state": stack_module_state, "vmap": vmap}
 

@@ -2,8 +2,7 @@
 
 from contextlib import contextmanager
 
-from course_utils.checks.claims import unlucky
-from course_utils.checks.compare import Seen, Trial, compared
+from course_utils.checks.compare import Seen, Trial, compared, unlucky
 from course_utils.lessons.volatile_history import _shared as shared
 
 port_evaluation = compared(__file__, contextmanager=contextmanager)
