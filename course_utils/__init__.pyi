@@ -20,7 +20,7 @@ from course_utils.draw.lines import plot_lines as plot_lines
 from course_utils.draw.lines import plot_trade as plot_trade
 from course_utils.drills import drill as drill
 from course_utils.graph import GraphMemory as GraphMemory
-from course_utils.graph import graph_memory as graph_memory
+from course_utils.graph.walk import graph_memory as graph_memory
 from course_utils.leaks.findings import GrowthReport as GrowthReport
 from course_utils.leaks.magics import load_ipython_extension as load_ipython_extension
 from course_utils.leaks.watch import watch_growth as watch_growth

@@ -227,11 +227,10 @@ def print_error(error: BaseException) -> None:
 
 
 def _forget_the_watch(shown: traceback.TracebackException) -> None:
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
     kept: list[traceback.FrameSummary] = []
     asked = False  # a mode was asked on the way from the last frame; it calls the same function again
     for frame in shown.stack:
-        if frame.filename.startswith(own) or frame.name == "handle_torch_function":
+        if frame.filename.startswith(_OWN) or frame.name == "handle_torch_function":
             asked = True
             continue
         if asked and kept and (kept[-1].filename, kept[-1].name) == (frame.filename, frame.name):

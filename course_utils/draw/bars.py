@@ -1,6 +1,6 @@
-"""Panels beside and below each other, so that they can be read across: bars of what ``compare`` returned (``plot_bars``),
-and of what it does not measure beside it, such as accuracy (``plot_panels``); images, and under them what each place of
-them is worth, all maps in one scale of colours (``plot_maps``).
+"""Panels side by side, so that they can be read across: bars of what ``compare`` returned (``plot_bars``), and of what
+it does not measure, such as accuracy (``plot_panels``); images, and under them what each place of them is worth, all
+maps in one scale of colours (``plot_maps``).
 """
 
 from __future__ import annotations

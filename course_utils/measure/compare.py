@@ -17,7 +17,7 @@ from course_utils.base import explain
 from course_utils.base.text import columns, describe, format_bytes, markdown_table
 from course_utils.measure import FlopCounterMode, in_turns
 from course_utils.memory import MemoryTracker
-from course_utils.record.process import UNCOMPILED
+from course_utils.record import UNCOMPILED
 
 
 @dataclass(frozen=True)
