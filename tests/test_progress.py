@@ -1,5 +1,6 @@
 """What a learner has earned and what is open: kept in one file, read back, shown, begun again."""
 
+import functools
 import importlib
 import json
 import os
@@ -184,6 +185,28 @@ def test_a_file_that_is_held_is_waited_for_and_then_said_so(progress_file, monke
         assert "Nothing was reset." in repr(reset_progress())
     attempt(2)
     assert [row.best for row in attempts()] == [2.0]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_file_that_another_kernel_makes_meanwhile_is_no_other_program_s(progress_file, monkeypatch, number):
+    class Interrupted(sqlite3.Connection):
+        """Before its so-and-so-many-th statement somebody else has stored something."""
+
+        statements = 0
+
+        def execute(self, statement, *more):
+            self.statements += 1
+            if self.statements == number:
+                with monkeypatch.context() as another:
+                    another.setattr(sqlite3, "connect", genuine)
+                    attempt(1)
+            return super().execute(statement, *more)
+
+    genuine = sqlite3.connect
+    with monkeypatch.context() as here:
+        here.setattr(sqlite3, "connect", functools.partial(genuine, factory=Interrupted))
+        attempt(2)
+    assert attempts()[0].count == 2
 
 
 # Kernels beside one another, and killed. Without the package's __init__, which may import torch: a second for each.

@@ -109,9 +109,10 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         path.parent.mkdir(exist_ok=True)  # not those above: what is not mounted must not be papered over
         with closing(sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None)) as file:
+            table = file.execute("SELECT name FROM sqlite_master").fetchone()  # first: another kernel may make it now
             (version,) = file.execute("PRAGMA user_version").fetchone()
             (ours,) = file.execute("PRAGMA application_id").fetchone()
-            if ours != APPLICATION_ID and file.execute("SELECT name FROM sqlite_master").fetchone():
+            if table and ours != APPLICATION_ID:
                 raise Unusable(f"{shown} is another program's; {ELSEWHERE}")
             if version > SCHEMA_VERSION:
                 raise Unusable(f"{shown} was written by a newer version of the course; update it, or {ELSEWHERE}")
