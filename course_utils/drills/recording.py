@@ -24,7 +24,7 @@ _ANY = [
     Move("{new} = {up}.detach()", "detach -> clone", "`detach()` gives a tensor outside the graph", weight=3),
     Move("{new} = {up}.data", "data -> clone()", "`.data` gives a tensor outside the graph", 2),
     Move("{new} = torch.tensor({up}.tolist())", "-> {new} = {up}.clone()", "Python numbers carry no history", 2),
-    Move("{new} = torch.{ones|zeros}_like({up})", "-> {new} = {up}.clone()", "It takes shape and dtype of `{up}`", 2),
+    Move("{new} = torch.{ones|zeros}_like({up})", "-> {new} = {up}.clone()", "Only shape and dtype are `{up}`'s", 2),
     Move("{new} = ({up} {<|>} {0|1}).float()", "-> {new} = {up}.clone()", "Truth values cannot require grad", 2),
     Move("with torch.no_grad():\n    {new1} = {up}.exp()\n    {new2} = {new1} {*|+} {up}",
          "with torch.no_grad(): -> if True:", "Nothing that is computed under `no_grad()` is recorded", 3, 1.5),
