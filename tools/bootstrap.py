@@ -49,9 +49,9 @@ def constraints(python, torch):
         tried = re.findall(r"\d[\d.]+", re.search("RELEASES = (.*)", read("course_utils/base/versions.py")).group(1))
         torch = ([""] + [release for release in tried if release + "+cpu" in found])[-1]
     pins = read("constraints.txt")
-    if torch and "torch==" + torch not in pins:  # another release may want an older setuptools
-        pins = re.sub("(?m)^(torch|setuptools)==.*\n", "", pins)
-        pins += "torch==" + torch + ".*" * (torch.count(".") < 2) + "\n"
+    if torch:  # a release that is pinned for no system may want an older setuptools
+        others = "torch" if "torch==" + torch in pins else "torch|setuptools"
+        pins = re.sub("(?m)^(%s)==.*\n" % others, "", pins) + "torch==" + torch + ".*" * (torch.count(".") < 2) + "\n"
     return pins
 
 
