@@ -7,9 +7,9 @@ check cell says "not attempted" and scores 0.
 
 A run takes in what ``--tier`` says: ``check`` leaves out what starts kernels, browsers and sandboxes (``slow``),
 ``test`` is all that a push needs, ``nightly`` has the repetitions and long sweeps besides (``nightly``). In the first
-two a kernel is a fork of a Python that has imported torch (``course_utils/authoring/warm.py``), and a learner notebook
-runs the cells that its solution does not (``tests/slices.py``). Nightly each kernel is started as a learner's is, and
-runs every cell.
+two a kernel is a fork of a Python that has imported torch (``course_utils/authoring/execute.py``), and a learner
+notebook runs the cells that its solution does not (``tests/slices.py``). Nightly each kernel is started as a learner's
+is, and runs every cell.
 
 nbval compares, for every cell with an execution count and without the tag ``nbval-ignore-output``, each kind of output
 as text, stdout and a card's HTML to the letter; not figures' pixels, tracebacks, counts and how kinds are interleaved.
@@ -34,7 +34,7 @@ import zmq
 from jupyter_client.manager import KernelManager
 from nbval.plugin import IPyNbCell, IPyNbFile
 
-from course_utils.authoring import warm
+from course_utils.authoring import execute
 from course_utils.authoring.execute import kernel_environment
 
 POLL_SECONDS = 0.5
@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
         _fill_font_cache()
     if _kernels_are_forked(config):
         stack.enter_context(
-            mock.patch("jupyter_client.provisioning.local_provisioner.launch_kernel", warm.launch_kernel)
+            mock.patch("jupyter_client.provisioning.local_provisioner.launch_kernel", execute.launch_kernel)
         )
 
 

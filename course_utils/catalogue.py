@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.files import read_toml
 
 _PACKAGE = Path(__file__).resolve().parent

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from course_utils.base.torch_private import tree_leaves
-from course_utils.measure.cost import cpu_threads, in_turns
+from course_utils.measure import cpu_threads, in_turns
 from course_utils.record.operations import DispatchMode
 
 Ways = Mapping[str, Callable[[], Any]]

@@ -11,14 +11,13 @@ from typing import Any
 import torch
 
 from course_utils import catalogue
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import describe
-from course_utils.checks.card import Hint, Prediction, Solution
 from course_utils.checks.exercise import Exercise
 from course_utils.checks.judge import judge
 from course_utils.checks.misconceptions import thought_behind, thoughts
 from course_utils.checks.predictions import normal_value
-from course_utils.checks.score import Score
+from course_utils.checks.score import Hint, Prediction, Score, Solution
 from course_utils.progress import history
 from course_utils.progress.tables import ScoreCard, ScoreRow
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional
 
-from course_utils.measure.cost import cpu_threads
+from course_utils.measure import cpu_threads
 
 
 def loss_curve(

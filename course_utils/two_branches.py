@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, distributed, multiprocessing, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 
 CLOSE = ("multiply", "no_grad", "skip")
 CLASSES = 10

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import describe
 from course_utils.base.torch_private import tree_leaves, tree_map
 

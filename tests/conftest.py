@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from course_utils.base import torch_private, user_code
-from course_utils.checks import draws
+from course_utils.checks import trial
 
 SIGNALS = [partial(signal.getsignal, number) for number in (signal.SIGINT, signal.SIGTERM)]
 
@@ -35,7 +35,7 @@ def progress_file(tmp_path, monkeypatch):
 def same_draws(request, monkeypatch):
     """At a push a test draws what it drew the last time, from a seed made of its name; nightly it draws anew."""
     if request.config.getoption("--tier") != "nightly":
-        monkeypatch.setattr(draws, "source", random.Random(request.node.nodeid).getrandbits)
+        monkeypatch.setattr(trial, "random_bits", random.Random(request.node.nodeid).getrandbits)
 
 
 @pytest.fixture(autouse=True)

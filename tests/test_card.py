@@ -7,9 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from course_utils.base.markup import MUTED, TEXT_WIDTH
-from course_utils.checks.card import Hint, Prediction, Solution
 from course_utils.checks.misconceptions import Misconception
-from course_utils.checks.score import Claim, Score
+from course_utils.checks.score import Claim, Hint, Prediction, Score, Solution
 from course_utils.progress.tables import LessonProgress, Progress, ScoreCard, ScoreRow
 
 HOLDS = Claim("has the values and the dtype of `x`", True)

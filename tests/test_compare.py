@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from course_utils.measure import in_turns
 from course_utils.measure.compare import Comparison, Cost, compare, format_count
-from course_utils.measure.cost import in_turns
 
 
 def square(size, times=1):
@@ -58,7 +58,7 @@ def test_a_result_holds_its_graph():
 def turned_clock(monkeypatch, seconds):
     """A clock that goes on by a function's own seconds when it is called, and not otherwise."""
     now = [0.0]
-    monkeypatch.setattr("course_utils.measure.cost.perf_counter", lambda: now[0])
+    monkeypatch.setattr("course_utils.measure.perf_counter", lambda: now[0])
 
     def works(name):
         def call():

@@ -24,10 +24,9 @@ from matplotlib.text import Text
 
 from course_utils import draw
 from course_utils.draw import plot_bars, plot_graph, plot_lines, plot_memory, plot_trade
-from course_utils.draw.bars import LOOKS, plot_panels
+from course_utils.draw.bars import LOOKS, plot_maps, plot_panels
 from course_utils.draw.graph import STYLES
 from course_utils.draw.lanes import MOST_CALLS, MOST_STEPS, plot_hooks, plot_lanes
-from course_utils.draw.maps import plot_maps
 from course_utils.draw.memory import CATEGORY_STYLES, SHADES
 from course_utils.draw.style import INK, ORANGE, PAPER, QUIET_INK, RULE, SKY, YELLOW, wrapped
 from tests.figures import FIGURES, IMAGES, LONG_TITLE, MAPS, NOTES

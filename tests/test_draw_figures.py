@@ -11,9 +11,8 @@ matplotlib.use("agg")
 from matplotlib.text import Text
 
 from course_utils.draw import plot_lines, plot_memory, plot_trade
-from course_utils.draw.bars import plot_panels
+from course_utils.draw.bars import plot_maps, plot_panels
 from course_utils.draw.lanes import plot_hooks
-from course_utils.draw.maps import plot_maps
 from course_utils.draw.memory import phase_stem
 from course_utils.memory import MemoryTracker
 from tests.figures import CALLS, FIGURES, IMAGES, MAPS, TRADE, training_step

@@ -16,8 +16,7 @@ from course_utils.draw import plot_graph
 from course_utils.draw.boxes import folded
 from course_utils.draw.graph import graph_plan
 from course_utils.draw.layout import layered
-from course_utils.graph import graph_memory
-from course_utils.graph.walk import tensor_names
+from course_utils.graph.walk import graph_memory, tensor_names
 from tests.figures import GRAPHS_DRAWN
 from tests.recorded_graphs import GRAPHS, GatedNet, gated_loss, leaf, perceptron_model
 

@@ -14,7 +14,7 @@ import torch
 from course_utils import Lesson, progress
 from course_utils.catalogue import COURSE, LESSONS
 from course_utils.drills import LEVELS, TOPICS, Drill, drill
-from course_utils.drills.moves import apart, written
+from course_utils.drills.moves import apart, as_typed, written
 from course_utils.progress.history import Showing, record
 
 SEEDS = range(20)
@@ -39,6 +39,10 @@ def programs(topic, level):
     return [drill(topic, seed, level) for seed in SEEDS]
 
 
+def code(made):
+    return "\n".join(made.lines)
+
+
 def right_answers(made):
     return {question.key: question.answer for question in made.questions}
 
@@ -56,9 +60,9 @@ def test_what_is_said_of_a_program_is_so_and_without_the_line_that_decides_it_is
     for made in programs(topic, level)[:3]:
         found = apart(lambda made=made: read(made.lines))
         for question in made.questions:
-            assert found[question.key] == question.answer, made.code
+            assert found[question.key] == question.answer, code(made)
             other = apart(lambda question=question: read(question.without))
-            assert other[question.key] == question.otherwise != question.answer, made.code
+            assert other[question.key] == question.otherwise != question.answer, code(made)
             pairs = enumerate(zip([*made.lines, ""], [*question.without, ""], strict=False), 1)
             assert question.line == next(number for number, (one, two) in pairs if one.strip() != two.strip())
 
@@ -66,15 +70,15 @@ def test_what_is_said_of_a_program_is_so_and_without_the_line_that_decides_it_is
 @each_kind
 def test_programs_are_short_enough_to_be_read_all_different_and_each_of_its_own_level(topic, level):
     made = programs(topic, level)
-    assert len({one.code for one in made}) == len(SEEDS)
+    assert len({code(one) for one in made}) == len(SEEDS)
     for one in made:
-        assert 4 <= len(one.lines) <= (18 if "class " in one.code else 12) and max(map(len, one.lines)) <= 80
-        assert one.code.isascii() and 3 <= len(one.choices) <= 6 and len(set(right_answers(one).values())) > 1
-        has = {at: bool(re.search(mark, one.code)) for at, mark in MARKS[topic].items()}
-        assert has.get(level, True) and not has.get(level + 1, False), one.code
-        names = list(dict.fromkeys(re.findall(r"(?m)^ *([a-z]) = ", one.code)))
+        assert 4 <= len(one.lines) <= (18 if "class " in code(one) else 12) and max(map(len, one.lines)) <= 80
+        assert code(one).isascii() and 3 <= len(one.choices) <= 6 and len(set(right_answers(one).values())) > 1
+        has = {at: bool(re.search(mark, code(one))) for at, mark in MARKS[topic].items()}
+        assert has.get(level, True) and not has.get(level + 1, False), code(one)
+        names = list(dict.fromkeys(re.findall(r"(?m)^ *([a-z]) = ", code(one))))
         assert names == sorted(names) or topic == "in_dims", "names come in the order of the alphabet"
-        ast.parse(one.code)
+        ast.parse(code(one))
 
 
 @each_kind
@@ -115,9 +119,9 @@ def test_programs_and_answers_have_no_name_that_no_lesson_up_to_theirs_has_shown
     notebooks = [(COURSE / "notebooks" / f"{info.notebook}.ipynb").read_text("utf-8") for info in LESSONS[: last + 1]]
     known = PLAIN | set(re.findall(r"\w+", " ".join(notebooks).replace(r"\n", " ")))
     for made in [made for level in LEVELS for made in programs(topic, level)]:
-        own = re.findall(r"(\w+) = |(?:class|def) (\w+)|\"(\w+)\":", made.code)
-        asked = set(re.findall(r"[A-Za-z]\w\w+", f"{made.code} {' '.join(made.choices)}")) - set(sum(own, ()))
-        assert {name for name in asked if name not in made.task} <= known, made.code
+        own = re.findall(r"(\w+) = |(?:class|def) (\w+)|\"(\w+)\":", code(made))
+        asked = set(re.findall(r"[A-Za-z]\w\w+", f"{code(made)} {' '.join(made.choices)}")) - set(sum(own, ()))
+        assert {name for name in asked if name not in made.task} <= known, code(made)
 
 
 def test_the_topic_on_the_page_for_contributors_works():
@@ -147,7 +151,7 @@ def test_right_answers_pass_and_wrong_ones_are_told_the_line_and_the_reason(topi
         for one, question in zip(score.answers, made.questions, strict=True):
             assert one.explanation == f"Line {question.line} decides. {question.explanation}"
             assert (f"line {question.line}", made.lines[question.line - 1].strip()) in one.details
-            assert ("PyTorch", repr(found[question.key])) in one.details
+            assert ("PyTorch", as_typed(found[question.key])) in one.details
             assert " ".join(one.explanation.split()) in " ".join(str(score).split())
 
 
@@ -197,7 +201,7 @@ def test_a_missing_answer_is_no_error_and_gives_nothing_away():
 def test_what_is_no_answer_to_the_question_is_told_what_is():
     made = drill("edits", seed=1)
     found = right_answers(made)
-    assert "one of 'error', 'wrong gradient', 'right gradient'" in str(made.check({**found, "backward": "crash"}))
+    assert "'error', 'wrong gradient' or 'right gradient'" in str(made.check({**found, "backward": "crash"}))
     key = next(key for key in made.choices if key != "backward")
     assert "True or False" in str(made.check({**found, key: "error"}))
     assert "no answer to the question" in str(made.check({**found, key: object()}))
@@ -266,7 +270,7 @@ def test_a_drill_and_its_score_show_all_that_there_is_in_both_forms(capfd):
         assert isinstance(made, Drill) and max(map(len, shown.split("\n"))) <= 88 and "seed <b>&" in html
         for number, line in enumerate(made.lines, 1):
             assert f"{number:2}  {line}" in shown and line in html
-        assert all(repr(value) in shown for values in made.choices.values() for value in values)
+        assert all(as_typed(value) in shown for values in made.choices.values() for value in values)
         cell = shown[shown.index("drill(") :]
         assert eval(cell, {"drill": drill}).status == "not attempted"
         assert eval(cell[: cell.index(".check")], {"drill": drill}) == made
@@ -274,6 +278,22 @@ def test_a_drill_and_its_score_show_all_that_there_is_in_both_forms(capfd):
         assert all(question.explanation.replace("`", "") in text for question in made.questions)
         assert "'extra'" in text and f"0 of {len(made.questions)} right" in text
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("topic", [*TOPICS, "review"])
+def test_a_question_is_a_sentence_and_its_choices_stand_as_they_are_typed(topic):
+    passed("detach", "snapshot")
+    for level in LEVELS:
+        made = drill(topic, 1, level)
+        shown = " ".join(f"{made} {made.check(wrong_answers(made))}".split())
+        for question in made.questions:
+            *others, last = question.choices
+            choices = f"{', '.join(map(as_typed, others))} or {as_typed(last)}"
+            assert re.fullmatch(r"[A-Z].*[?.]", question.asks) and f": {question.asks} Answer {choices}." in shown
+            given = [made.check({question.key: eval(as_typed(value))}) for value in question.choices]
+            assert not any("no answer to the question" in str(score) for score in given)
+        # What a learner said is shown as it was said.
+        assert not re.search(r"(?<!you said )'(-?[\d.]+|True|False)'", shown), shown
 
 
 def test_a_card_leads_on_to_another_program_and_after_success_to_the_next_level():
@@ -284,8 +304,8 @@ def test_a_card_leads_on_to_another_program_and_after_success_to_the_next_level(
 
 
 def test_a_seed_may_be_any_whole_number_or_text_and_without_one_each_drill_is_another():
-    assert drill("flags", np.int64(7)).code == drill("flags", 7).code == drill("flags", " 7 ").code
-    assert len({drill("flags", seed).code for seed in ("maria.1", "maria.2", -1, 1)}) == 4
+    assert drill("flags", np.int64(7)).lines == drill("flags", 7).lines == drill("flags", " 7 ").lines
+    assert len({drill("flags", seed).lines for seed in ("maria.1", "maria.2", -1, 1)}) == 4
     made = [drill("leaves") for _ in range(6)]
     assert len({one.seed for one in made}) >= 5 and all(f"seed={one.seed}" in repr(one) for one in made)
 
@@ -323,7 +343,7 @@ def test_a_review_shows_a_mistake_in_an_exercise_that_was_passed_and_what_the_ch
         wrong = [number for number, pair in enumerate(zip(right, made.lines, strict=True), 1) if pair[0] != pair[1]]
         assert wrong == [int(found["line"])] and made == drill("review", seed=seed)
         space = {"torch": torch}
-        exec(made.code, space)
+        exec(code(made), space)
         claim = next(one for one in Lesson("detach").check("snapshot", space["snapshot"]).claims if not one.held)
         assert dict(claim.details)["got"] == found["seen"]
         assert made.check(found).status == "passed"

@@ -17,10 +17,10 @@ import torch
 from torch import nn
 
 from course_utils import Lesson
+from course_utils.checks import Missed
 from course_utils.checks.exercise import Exercise
 from course_utils.checks.judge import TIDY, judge
 from course_utils.checks.misconceptions import Misconception
-from course_utils.checks.missed import Missed
 from course_utils.checks.predictions import Predictions
 from course_utils.checks.score import Score
 from course_utils.checks.state import Capture

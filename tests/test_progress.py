@@ -1,5 +1,6 @@
 """What a learner has earned and what is open: kept in one file, read back, shown, begun again."""
 
+import functools
 import importlib
 import json
 import os
@@ -18,7 +19,7 @@ import torch
 from course_utils import Lesson, drill, progress, reset_progress
 from course_utils.base.markup import escape
 from course_utils.catalogue import COURSE, LESSONS, find
-from course_utils.progress import store
+from course_utils.progress import events
 from course_utils.progress.history import (
     STUB,
     Showing,
@@ -63,7 +64,7 @@ def home(tmp_path, monkeypatch):
     """A home directory of its own, with nothing chosen by the environment."""
     folder = tmp_path / "home"
     folder.mkdir()
-    monkeypatch.delenv(store.VARIABLE)
+    monkeypatch.delenv(events.VARIABLE)
     monkeypatch.delenv("NBGRADER_EXECUTION", raising=False)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("USERPROFILE", str(folder))  # what Windows calls it
@@ -120,13 +121,13 @@ def test_the_file_lies_below_the_home_directory_or_where_the_variable_says(home,
     assert [path.name for path in location().parent.iterdir()] == ["progress.sqlite3"]
     assert progress().notes == ("Stored in ~/.autograd-control/progress.sqlite3.",)
     assert progress(show_location=False).notes == ()
-    monkeypatch.setenv(store.VARIABLE, "~/elsewhere.db")
+    monkeypatch.setenv(events.VARIABLE, "~/elsewhere.db")
     attempt(1)
     assert location() == home / "elsewhere.db" and location().is_file()
     assert progress().notes == ("Stored in the file that COURSE_UTILS_PROGRESS names.",)
 
 
-@pytest.mark.parametrize(("name", "value"), [(store.VARIABLE, "OFF"), ("NBGRADER_EXECUTION", "autograde")])
+@pytest.mark.parametrize(("name", "value"), [(events.VARIABLE, "OFF"), ("NBGRADER_EXECUTION", "autograde")])
 def test_nothing_is_kept_or_read_where_it_is_off_or_nbgrader_grades(home, monkeypatch, name, value):
     attempt(1)
     monkeypatch.setenv(name, value)
@@ -142,7 +143,7 @@ def test_what_the_disk_does_not_allow_is_one_line_and_changes_nothing(home, monk
     home.rmdir()
     assert "cannot be used (No such file or directory)" in line_of_attempt() and not home.exists()
     (tmp_path / "two\nlines").mkdir()
-    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "two\nlines"))
+    monkeypatch.setenv(events.VARIABLE, str(tmp_path / "two\nlines"))
     assert "two lines cannot be used (unable to open database file); mend that, or name another" in line_of_attempt()
     assert "unable to open" in progress().notes[0] and "Nothing was reset. What was stored" in repr(reset_progress())
     made = drill("flags", seed=7)
@@ -150,13 +151,13 @@ def test_what_the_disk_does_not_allow_is_one_line_and_changes_nothing(home, monk
         made.check({question.key: question.answer for question in made.questions})
     )
     (tmp_path / "thesis").write_text("my thesis, named by mistake " * 100)
-    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "thesis"))
+    monkeypatch.setenv(events.VARIABLE, str(tmp_path / "thesis"))
     assert "file is not a database" in line_of_attempt()
     assert (tmp_path / "thesis").read_text() == "my thesis, named by mistake " * 100
-    monkeypatch.setenv(store.VARIABLE, "")
+    monkeypatch.setenv(events.VARIABLE, "")
     monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
     assert line_of_attempt() is None and attempts() == ()
-    assert progress().notes == (f"Nothing is stored, because your home directory cannot be found; {store.ELSEWHERE}.",)
+    assert progress().notes == (f"Nothing is stored, because your home directory cannot be found; {events.ELSEWHERE}.",)
 
 
 def test_a_file_of_a_newer_version_or_of_another_program_is_left_alone(progress_file):
@@ -168,7 +169,7 @@ def test_a_file_of_a_newer_version_or_of_another_program_is_left_alone(progress_
     progress_file.unlink()
     attempt(1)
     with closing(sqlite3.connect(progress_file)) as newer:
-        newer.execute(f"PRAGMA user_version = {store.SCHEMA_VERSION + 1}")
+        newer.execute(f"PRAGMA user_version = {events.SCHEMA_VERSION + 1}")
     before = progress_file.read_bytes()
     assert "was written by a newer version of the course; update it" in line_of_attempt()
     assert attempts() == () and "newer version" in progress().notes[0] and "newer version" in repr(reset_progress())
@@ -176,7 +177,7 @@ def test_a_file_of_a_newer_version_or_of_another_program_is_left_alone(progress_
 
 
 def test_a_file_that_is_held_is_waited_for_and_then_said_so(progress_file, monkeypatch):
-    monkeypatch.setattr(store, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(events, "WAIT_SECONDS", 0.05)
     attempt(1)
     with closing(sqlite3.connect(progress_file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -184,6 +185,28 @@ def test_a_file_that_is_held_is_waited_for_and_then_said_so(progress_file, monke
         assert "Nothing was reset." in repr(reset_progress())
     attempt(2)
     assert [row.best for row in attempts()] == [2.0]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_file_that_another_kernel_makes_meanwhile_is_no_other_program_s(progress_file, monkeypatch, number):
+    class Interrupted(sqlite3.Connection):
+        """Before its so-and-so-many-th statement somebody else has stored something."""
+
+        statements = 0
+
+        def execute(self, statement, *more):
+            self.statements += 1
+            if self.statements == number:
+                with monkeypatch.context() as another:
+                    another.setattr(sqlite3, "connect", genuine)
+                    attempt(1)
+            return super().execute(statement, *more)
+
+    genuine = sqlite3.connect
+    with monkeypatch.context() as here:
+        here.setattr(sqlite3, "connect", functools.partial(genuine, factory=Interrupted))
+        attempt(2)
+    assert attempts()[0].count == 2
 
 
 # Kernels beside one another, and killed. Without the package's __init__, which may import torch: a second for each.
@@ -199,7 +222,7 @@ def store():
 
 
 def kernel(code, path):
-    environment = {**os.environ, store.VARIABLE: str(path)}
+    environment = {**os.environ, events.VARIABLE: str(path)}
     return subprocess.Popen([sys.executable, "-c", KERNEL + code], env=environment, text=True, stdout=subprocess.PIPE)
 
 
@@ -274,7 +297,7 @@ def test_a_progress_file_of_an_earlier_edition_opens_with_everything_in_it_and_g
     new = ("no_grad", "evaluate", 1.0, 1.0, 2.0, "partial", 1, 0)
     assert rows == sorted([*HELD[stored], new]) and others == [GUESSES[stored], TOLD[stored]]
     with closing(sqlite3.connect(progress_file)) as file:  # an edition that still runs refuses it as newer
-        assert file.execute("PRAGMA user_version").fetchone() == (store.SCHEMA_VERSION,) > (1,)
+        assert file.execute("PRAGMA user_version").fetchone() == (events.SCHEMA_VERSION,) > (1,)
     attempt(1, "snapshot", 1)
     assert not any(row.cleared_at is None for row in told() if row.exercise == "snapshot"), "it clears what was told"
     reset_progress("detach")
@@ -378,17 +401,17 @@ def test_a_reset_takes_what_was_asked_and_keeps_a_copy_of_everything(progress_fi
     attempt(2, "mean_loss", 2)
     attempt(2, "freeze", 2, lesson="requires_grad")
     record_prediction("detach", "which?", True)
-    before = store.read(progress_file)
+    before = events.read(progress_file)
     nothing = reset_progress("start_here")
     assert repr(nothing) == "Nothing to reset: nothing is stored for start_here." and nothing.backup is None
     done = reset_progress(*asked)
     assert repr(done) == f"Reset: {said} begins again. What was there is kept in a dated copy beside the file."
     assert sorted([row.exercise for row in attempts()] + [row.question for row in predictions()]) == left
-    assert done.backup.parent == progress_file.parent and store.read(done.backup) == before
+    assert done.backup.parent == progress_file.parent and events.read(done.backup) == before
     again = reset_progress(*asked)
     assert again.backup is None, "nothing is left to take"
     done.backup.replace(progress_file)
-    assert store.read(progress_file) == before, "a copy can be put back"
+    assert events.read(progress_file) == before, "a copy can be put back"
 
 
 def test_what_cannot_be_reset_is_refused_with_what_can():

@@ -4,11 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from course_utils.base import errors, text
+from course_utils import base
+from course_utils.base import text
 from course_utils.base.text import aligned, class_name, describe, format_bytes, message_of, plain_text
 
 
-@pytest.mark.parametrize("module", [text, errors], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [base, text], ids=lambda module: module.__name__)
 def test_the_examples_are_true(module):
     assert doctest.testmod(module, extraglobs={"torch": torch}).failed == 0
 

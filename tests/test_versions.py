@@ -8,7 +8,7 @@ import torch
 
 from course_utils.base import versions
 from course_utils.base.expected import expect_error
-from course_utils.measure.machine import environment
+from course_utils.measure import environment
 
 MESSAGES = [
     (

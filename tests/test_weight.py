@@ -19,11 +19,13 @@ ROOMS = {  # folder, ending: at most so many lines
     ("course_utils/progress", ".py"): 625,
     ("course_utils/workspace", ".py"): 280,
     ("course_utils/authoring", ".py"): 1250,
+    ("course_utils/drills", ".py"): 1200,
     ("benchmarks", ".py"): 900,
     ("tests/classroom", ".py"): 4600,
     ("tests/lessons", ".py"): 3500,
     ("tests/lessons", ".toml"): 300,
 }
+MODULES, MODULE_LINES = 230, 300
 EXERCISE_LINES, CONTRACT_WORDS = 120, 65
 LONG_CONTRACT_WORDS = 130  # where an exercise is a list of parts: the clinic's, and those of the engine
 LONG_CONTRACTS = ("clinic", "own_engine")
@@ -39,6 +41,12 @@ def test_a_room_is_not_heavier_than_it_may_be(place, ending):
     total, most = sum(found.values()), ROOMS[place, ending]
     longest = sorted(found, key=found.get)[-3:]
     assert total <= most, f"{place} has {total} lines of {most}; the longest are {[path.name for path in longest]}"
+
+
+def test_a_module_is_large_enough_to_be_one_and_small_enough_to_be_read():
+    found = {str(path.relative_to(ROOT)): lines(path) for path in (ROOT / "course_utils").rglob("*.py")}
+    assert len(found) <= MODULES, f"the smallest are {sorted(found, key=found.get)[:40]}"
+    assert not {path: count for path, count in found.items() if count > MODULE_LINES}
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)

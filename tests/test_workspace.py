@@ -10,9 +10,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course_utils.workspace import notebooks as workspace
+from course_utils import workspace
+from course_utils.workspace import FOLDER, RECORD, fingerprint, fresh, update
 from course_utils.workspace.__main__ import main
-from course_utils.workspace.notebooks import FOLDER, RECORD, fingerprint, fresh, update
 
 pytestmark = pytest.mark.slow
 
@@ -226,7 +226,7 @@ def test_work_survives_a_disk_that_takes_no_more(course: Path, call: str) -> Non
     write_notebook(course / "notebooks/04_no_grad.ipynb", "...")
     write_notebook(course / "notebooks/00_start_here.ipynb", "a newer welcome")
     before = files(course)
-    imports = "from pathlib import Path; from course_utils.workspace.notebooks import *"
+    imports = "from pathlib import Path; from course_utils.workspace import *"
     program = f"{imports}; course = Path({str(course)!r}); {call}"
     result = subprocess.run(
         [sys.executable, "-B", "-c", program],  # or it keeps the first 100 bytes of the course's own byte code

@@ -1,14 +1,11 @@
 """Makes the course's virtual environment, and installs into it what pyproject.toml and constraints.txt say.
 
-    python tools/bootstrap.py [--extra dev] [--venv .venv] [--torch 2.15.0]
-
 Does nothing, in a fraction of a second, where nothing changed. Any Python can start this file, old ones too: it has to
 run before it can say that a Python is too old. Hence no f-strings, no annotations, no stars in lists.
 """
 # ruff: noqa: RUF005, UP031  an old Python could not read the newer syntax that these ask for
 
 import argparse
-import hashlib
 import os
 import platform
 import re
@@ -31,8 +28,7 @@ def output_of(*command):
 
 
 def python_to_use(here, version):
-    """The Python that makes the environment: this one if the course was tried on it, else one on the PATH that it was
-    tried on, else this one where it is newer; None where none will do."""
+    """This Python if the course was tried on it, else one on the PATH that it was tried on, else this newer one."""
     candidates = [here] * ("python%d.%d" % version in TESTED) + TESTED + [here] * (version >= (3, 11))
     return next((name for name in candidates if output_of(name, "-c", "import ensurepip, venv") is not None), None)
 
@@ -44,35 +40,31 @@ def read(path):
 
 
 def constraints(python, torch):
-    """The exact versions to install. Where no PyTorch is asked for, the one that is there stays; else, on Linux, it is
-    the newest that pip finds a CPU build of, since the others bring gigabytes of GPU libraries; else the pinned one."""
-    there = output_of(python, "-c", "from importlib import metadata; print(metadata.version('torch'))")
-    torch = torch or (there or "").partition("+")[0].strip()
+    """The exact versions to install: of PyTorch the one asked for, else the one that is there, else, on Linux, the
+    newest that pip finds a CPU build of, since the others bring gigabytes of GPU libraries, else the pinned one."""
+    there = output_of(python, "-c", "from importlib import metadata; print(metadata.version('torch'))") or ""
+    torch = torch or there.partition("+")[0].strip()
     if not torch and platform.system() == "Linux":
         found = re.split(r"[\s,]+", output_of(python, "-m", "pip", "index", "versions", "torch") or "")
-        tried = re.search("RELEASES = (.*)", read("course_utils/base/versions.py")).group(1)
-        torch = ([""] + [release for release in re.findall(r"\d[\d.]+", tried) if release + "+cpu" in found])[-1]
-    lines = read("constraints.txt").splitlines(True)
-    if torch and "torch==" + torch not in "".join(lines):
-        # Another release than the pinned one may want an older setuptools.
-        lines = [line for line in lines if not line.startswith(("torch==", "setuptools=="))]
-        lines.append("torch==" + torch + ".*" * (torch.count(".") < 2) + "\n")
-    return "".join(lines)
+        tried = re.findall(r"\d[\d.]+", re.search("RELEASES = (.*)", read("course_utils/base/versions.py")).group(1))
+        torch = ([""] + [release for release in tried if release + "+cpu" in found])[-1]
+    pins = read("constraints.txt")
+    if torch:  # a release that is pinned for no system may want an older setuptools
+        others = "torch" if "torch==" + torch in pins else "torch|setuptools"
+        pins = re.sub("(?m)^(%s)==.*\n" % others, "", pins) + "torch==" + torch + ".*" * (torch.count(".") < 2) + "\n"
+    return pins
 
 
 def prepare(venv, extra, torch):
     """Makes the environment, or brings it up to date; returns an exit status."""
     python = os.path.join(venv, "Scripts" if os.name == "nt" else "bin", "python")
-    pins = os.path.join(venv, "course-constraints.txt")  # and below them, as comments, what was installed by them
-    asked = venv + read("pyproject.toml").partition("\n[tool.")[0] + read("constraints.txt")
-    asked = "# installed: " + hashlib.sha256(asked.encode("utf-8")).hexdigest()
-    wanted = " ".join([asked, "extra:" + extra, "torch:" + torch])
-    # A line for each extra: `make lab` after `make test` takes nothing out.
-    done = [line for line in read(pins).splitlines() if line.startswith(asked)] if os.path.exists(pins) else []
+    pins = os.path.join(venv, "course-constraints.txt")  # and below them, as comments, each extra installed by them
+    asked = "# installed: %r" % [venv, read("pyproject.toml").partition("\n[tool.")[0], read("constraints.txt")]
+    wanted = "%s extra:%s torch:%s\n" % (asked, extra, torch)
+    done = [line for line in read(pins).splitlines(True) if line.startswith(asked)] if os.path.exists(pins) else []
     if wanted in done and os.path.exists(python):
         return 0
-    print("Installing what the course needs in %s: 2 GB of disk, and a few minutes the first time ..." % venv)
-    sys.stdout.flush()
+    sys.stderr.write("Installing what the course needs in %s: 2 GB of disk, a few minutes the first time ...\n" % venv)
     works = output_of(python, "-m", "pip", "--version") is not None
     if not works and subprocess.call([sys.executable, "-m", "venv", "--clear", venv]):
         return 1
@@ -80,11 +72,10 @@ def prepare(venv, extra, torch):
         file.write(constraints(python, torch))
     # Of 14,000 modules a tenth is ever imported. Compiled then, and not by pip, they take a minute less.
     command = [python, "-m", "pip", "install", "--no-compile", "--no-input", "--disable-pip-version-check", "-c", pins]
-    if subprocess.call(command + ["--editable", ".[%s]" % extra if extra else "."], cwd=ROOT):
-        return 1  # pip has said why
+    status = subprocess.call(command + ["--editable", ".[%s]" % extra if extra else "."], cwd=ROOT)
     with open(pins, "a", encoding="utf-8") as file:
-        file.write("\n".join([wanted] + done * (not torch)))
-    return 0
+        file.write("" if status else wanted + "".join(done * (not torch)))
+    return status
 
 
 def main():

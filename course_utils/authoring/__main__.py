@@ -8,7 +8,7 @@ from pathlib import Path
 from course_utils.authoring import build as building
 from course_utils.authoring.files import Course
 from course_utils.authoring.lint import lint_course, report
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.catalogue import find
 
 ERRORS = "errors"  # among the lessons' names: the index of errors

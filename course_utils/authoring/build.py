@@ -17,7 +17,7 @@ from course_utils.authoring.derive import catalogue, derived, entries, readme, s
 from course_utils.authoring.files import Course, dumps, normalised, read, topic_of
 from course_utils.authoring.lint import unique_ids
 from course_utils.authoring.problems import Notebook, report
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.files import write_whole
 from course_utils.catalogue import LESSONS
 

@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 from course_utils.authoring import cells
 from course_utils.authoring.cells import BEGIN, END
 from course_utils.authoring.files import normalised
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.files import read_toml
 from course_utils.catalogue import LessonInfo, text_files
 from course_utils.checks.misconceptions import heading

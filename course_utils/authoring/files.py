@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.files import write_whole
 
 # What Jupyter adds to these (the interpreter's version, the name that a user gave the kernel) differs from author to

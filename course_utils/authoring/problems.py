@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from course_utils.base.words import count_of
+from course_utils.base import count_of
 
 
 class Problem(NamedTuple):

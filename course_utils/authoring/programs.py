@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from course_utils.authoring.warm import context
+from course_utils.authoring.execute import context
 from course_utils.base.expected import sentences, without_addresses
 from course_utils.base.files import write_whole
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from textwrap import indent as indented
 from typing import NamedTuple
 
-from course_utils.base import markup
+from course_utils.base import columns, markup
 from course_utils.base.markup import BLUE, PLAIN, SMALL, TEXT_WIDTH, Html, clean, element, mark, prose, wrap
-from course_utils.base.words import columns
 
 _HEADING = "margin:0;padding:0;font-size:1em;font-weight:bold;line-height:1.5"
 _ITEM = "padding:0;list-style:none"

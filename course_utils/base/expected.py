@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.versions import stable
 
 

@@ -8,12 +8,12 @@ from numbers import Number
 
 import torch
 
-from course_utils.base.words import aligned as aligned
-from course_utils.base.words import columns as columns
-from course_utils.base.words import count_of as count_of
-from course_utils.base.words import markdown_table as markdown_table
-from course_utils.base.words import points as points
-from course_utils.base.words import points_of as points_of
+from course_utils.base import aligned as aligned
+from course_utils.base import columns as columns
+from course_utils.base import count_of as count_of
+from course_utils.base import markdown_table as markdown_table
+from course_utils.base import points as points
+from course_utils.base import points_of as points_of
 
 _DTYPES = {
     torch.float64: "f64",

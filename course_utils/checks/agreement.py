@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from course_utils.base.text import describe, message_of
-from course_utils.checks.missed import AnswerRaised
+from course_utils.checks import AnswerRaised
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Claims that compare: what an answer does is held against what the course's own answer does on the same inputs.
+"""Claims that compare: what an answer does is held against what the course's own answer does on the same inputs. An
+exercise's module gets from here all that it needs of this room.
 
 An exercise's text file has the model ``answer`` and, for each misconception, ways to make that mistake in it
 (``wrong``: pairs of an old and a new text). A claim only *looks*: it draws inputs, calls the answer, and gives what it
@@ -8,7 +9,7 @@ answer is written twice.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -17,15 +18,19 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor, nn
 
+from course_utils.checks import AnswerRaised, NotAttempted
+from course_utils.checks import Missed as Missed
 from course_utils.checks.agreement import ABSENT, agree, alike, shown
 from course_utils.checks.agreement import AtMost as AtMost
 from course_utils.checks.agreement import Raised as Raised
-from course_utils.checks.draws import new_seed
 from course_utils.checks.exercise import Exercise
-from course_utils.checks.missed import AnswerRaised, NotAttempted
-from course_utils.checks.missed import Missed as Missed
+from course_utils.checks.predictions import normal_value as normal_value
+from course_utils.checks.predictions import predict as predict
 from course_utils.checks.trial import Trial as Trial
+from course_utils.checks.trial import hook_count as hook_count
+from course_utils.checks.trial import new_seed
 
 # What a look gives: what it saw, by the words that a card uses for it. Who calls the answer several times yields the
 # pairs one by one, so that the card shows the call of which each was seen.
@@ -196,3 +201,34 @@ def edited(source: str, edits: Sequence[str], what: str) -> str:
             raise ValueError(f"{what}: the model answer has no {old!r}.")
         source = source.replace(old, new)
     return source
+
+
+class Unlucky(Exception):
+    """What a batch or a model raises in a check."""
+
+
+class Raises(nn.Module):
+    """A layer whose forward raises ``Unlucky``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Raises it, whatever comes."""
+        raise Unlucky("this layer cannot go on")
+
+
+class ModeRoll(nn.Module):
+    """Tells the modes apart without a random number: in training mode the columns are turned by one place."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns ``x`` itself in eval mode, and a copy with its last dimension turned in training mode."""
+        return x.roll(1, dims=-1) if self.training else x
+
+
+def unlucky(items: Iterable[Any]) -> Iterator[Any]:
+    """The items, and then ``Unlucky``."""
+    yield from items
+    raise Unlucky("this batch cannot be read")
+
+
+def squared_error(prediction: Tensor, target: Tensor) -> Tensor:
+    """The mean squared error, 0-dim."""
+    return (prediction - target).square().mean()

@@ -16,9 +16,9 @@ from typing import Any, Literal
 import torch
 
 from course_utils.base.text import message_of
+from course_utils.checks import AnswerRaised, Missed, NotAttempted, Stopped
 from course_utils.checks.exercise import Exercise, Rule
 from course_utils.checks.misconceptions import GENERAL, Misconception
-from course_utils.checks.missed import AnswerRaised, Missed, NotAttempted, Stopped
 from course_utils.checks.score import Claim, Score, Status
 from course_utils.checks.state import Capture, apart, running_threads, threads_left
 from course_utils.checks.trial import Trial

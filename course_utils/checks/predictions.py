@@ -10,8 +10,8 @@ import numpy
 import torch
 
 from course_utils.base.text import describe
+from course_utils.checks import Missed
 from course_utils.checks.exercise import Exercise, Rule, is_blank
-from course_utils.checks.missed import Missed
 from course_utils.checks.trial import Trial
 
 _KINDS = {bool: "True or False", int: "a whole number", str: "a text in quotes", tuple: "a tuple"}

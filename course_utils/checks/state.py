@@ -23,7 +23,7 @@ import numpy
 import torch
 
 from course_utils.base.text import plain_text
-from course_utils.checks.missed import Missed
+from course_utils.checks import Missed
 
 _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
     "the grad mode": (torch.is_grad_enabled, torch.set_grad_enabled),

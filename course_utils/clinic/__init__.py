@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.data import handwritten_digits
 from course_utils.memory import MemoryTracker
 from course_utils.memory.loops import collector_off as collector_off

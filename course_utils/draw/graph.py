@@ -12,9 +12,9 @@ from course_utils.draw import boxes
 from course_utils.draw.layout import Box, Layout, Line, layered
 from course_utils.draw.page import Drawing, new_page, require
 from course_utils.draw.style import RULE, text_width, wrapped
-from course_utils.graph import GraphMemory, graph_memory
+from course_utils.graph import GraphMemory
 from course_utils.graph.numbers import Numbers, numbers_of
-from course_utils.graph.walk import tensor_names
+from course_utils.graph.walk import graph_memory, tensor_names
 
 # Fill, colour of the border, its width, its dashes: what a box says about bytes shows without colour, too.
 STYLES: dict[boxes.Role, tuple[str, str, float, object]] = {

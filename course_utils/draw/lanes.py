@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import describe
 from course_utils.draw.page import Drawing, new_page, require
 from course_utils.draw.style import ORANGE, PAPER, RULE, SKY, YELLOW, sentence, text_width, wrapped

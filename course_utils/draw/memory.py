@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import count_of, describe, format_bytes
 from course_utils.draw import style
 from course_utils.draw.page import Drawing, Page, new_page

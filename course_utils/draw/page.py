@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.draw.style import INK, PAPER, RC, TEXT_SIZE, text_width, wrapped
 
 _PAD, _GAP = 10.0, 22.0  # points; around the whole, and between two axes

@@ -22,7 +22,7 @@ for x, y in zip(data.split({{CHUNK}}), target.split({{CHUNK}})):
     loss = F.{loss}(model(x), y{part_sum})
     (loss / (DIVISOR)).backward()"""
     right = f"{over} / {part}".removesuffix(" / 1")
-    words = f"A number of the target counts `1 / {over}` in `whole` and `1 / {part}` in the `loss` of its part"
+    words = f"Each number of the target counts `1 / {over}` in `whole` and `1 / {part}` in the `loss` of its part"
     return Move(text, (f"(DIVISOR) -> ({right})", "(DIVISOR) -> (2 * (DIVISOR))"), words.replace("`1 / 1`", "1"))
 
 
@@ -43,10 +43,10 @@ def _divisors(lines: Sequence[str]) -> dict[str, bool]:
 
 
 SCALE = Topic(
-    task="Which divisors leave the gradient of `whole` in `model.weight.grad`? Each key is put in the place of "
+    task="Which divisors leave the gradient of `whole` in `model.weight.grad`? Each key takes the place of "
     "`DIVISOR`, and the program begins from its first line.",
     lessons=["gradient_accumulation"],
-    asks={"": Ask("right divisor?", {True: "dividing by `{key}` is right", False: "dividing by `{key}` is not right"})},
+    asks={"": Ask("Is it right?", {True: "dividing by `{key}` is right", False: "dividing by `{key}` is wrong"})},
     moves={
         "column": [Move(_NUMBERS.replace("{2..4}", "1"))],
         "wide": [Move(_NUMBERS, level=2), Move(_NUMBERS.replace("{ROWS}", "{11|13}"), level=2)],
@@ -94,10 +94,10 @@ def _dims(lines: Sequence[str]) -> dict[str, bool]:
 
 _TENSOR = "torch.{randn|rand}({N}, {N})"
 IN_DIMS = Topic(
-    task="Which `in_dims` make `once` equal to `loop`? Each key is put in the place of `IN_DIMS`. One that raises an "
+    task="Which `in_dims` make `once` equal to `loop`? Each key takes the place of `IN_DIMS`; one that raises an "
     "error does not.",
     lessons=["model_ensembling"],
-    asks={"": Ask("equal?", {True: "`{key}` gives the same", False: "`{key}` does not give the same"})},
+    asks={"": Ask("Does it give `loop`?", {True: "`{key}` gives the same", False: "`{key}` does not give the same"})},
     moves={
         "two": [Move(f"a = {_TENSOR}\nb = {_TENSOR}\n{{NAME}} = lambda p, q: {{body}}")],
         "pairs": _vmapped("{}, {}", "ab", _PAIRS, 1),
@@ -108,9 +108,7 @@ IN_DIMS = Topic(
     },
     plans={1: ["two pairs end"], 2: ["two pairs end"], 3: ["leaves each end-leaves"]},
     read=_dims,
-    texts={
-        "body": ("p @ q / {2..9}", "p @ q + {2..9}", "p * q + {2..9}", "(p - q) / {2..9}", "p.sum() - {2..9} * q"),
-        "leafy": ('q * p["w"] + {2..9} * p["b"]', 'q / {2..9} - p["w"] * p["b"]', '(q + {2..9} * p["w"]) * p["b"]'),
-        "NAME": ("mix", "score", "blend", "join", "step", "apply"), "N": [*map(str, range(3, 16))],
-    },
+    texts={"body": ("p @ q / {2..9}", "p @ q + {2..9}", "p * q + {2..9}", "(p - q) / {2..9}", "p.sum() - {2..9} * q"),
+           "leafy": ('q * p["w"] + {2..9} * p["b"]', 'q / {2..9} - p["w"] * p["b"]', '(q + {2..9} * p["w"]) * p["b"]'),
+           "NAME": ("mix", "score", "blend", "join", "step", "apply"), "N": [*map(str, range(3, 16))]},
 )  # fmt: skip

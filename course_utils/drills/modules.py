@@ -58,12 +58,10 @@ _PAIR = f"%s = {_LINEAR}, {_LINEAR}\nboth = [*{{P}}.parameters(), *{{Q}}.paramet
 GATES = Topic(
     task="Which branches run, and what does that leave in their gradients?",
     lessons=["gated_branches"],
-    asks={
-        " runs": Ask("is it called anywhere?", {True: "`{name}` runs", False: "`{name}` does not run"}),
-        " moves": Ask("does the last line change its weight?", {True: "`{name}` moves", False: "`{name}` stays"}),
-        ".grad": Ask("what is in it?", {NONE: "`{key}` is None", ZEROS: "`{key}` holds zeros alone",
-                                        VALUES: "`{key}` holds numbers that are not zero"}),
-    },
+    asks={" runs": Ask("Is it called anywhere?", {True: "`{name}` runs", False: "`{name}` does not run"}),
+          " moves": Ask("Does the last line change its weight?", {True: "`{name}` moves", False: "`{name}` stays"}),
+          ".grad": Ask("What is in it?", {NONE: "`{key}` is None", ZEROS: "`{key}` holds zeros alone",
+                                          VALUES: "`{key}` holds numbers that are not zero"})},
     moves={
         "start": [Move(_X + f"{{new1}}, {{new2}}, {{new3}}, {{new4}} = ({_LINEAR} for _ in range(4))")],
         "pair": [Move(_X + _PAIR % "{P}, {Q}"), Move(_X + _PAIR % "{Q}, {P}")],
@@ -78,14 +76,11 @@ GATES = Topic(
     },
     plans={1: ["start gate gate end"], 2: ["start gate gate end"], 3: ["pair first clear second step"]},
     read=_branches,
-    kinds={
-        **dict.fromkeys("pq", lambda value, uses: isinstance(value, nn.Linear) and uses == 1),
-        "r": lambda value, uses: bool(tensors({"": value})) and value.shape[1:] == (2,),
-    },
+    kinds={**dict.fromkeys("pq", lambda value, uses: isinstance(value, nn.Linear) and uses == 1),
+           "r": lambda value, uses: bool(tensors({"": value})) and value.shape[1:] == (2,)},
     texts={"ROWS": "3456"},
 )  # fmt: skip
 
-_NEVER = "none"
 _MODULES = "seen = {}\n{F}, {G} = nn.{layer1}, nn.{layer2}"
 _NET = _MODULES + "\nnet = nn.Sequential({F}, {G})\n{X} = torch.tensor([{number}])"
 _RUN, _METHOD = "result = net({X})", "Hooks run when a module is called, and `forward` is a method that knows of none"
@@ -115,13 +110,13 @@ _BACKWARD = "({2..7} * {Y}).backward()"
 def _noted(lines: Sequence[str]) -> dict[str, str]:
     """What each hook has noted."""
     seen, keys = execute(lines)["seen"], re.findall(r"update\((\w+)=", "\n".join(lines))
-    return {key: format(seen[key].item() + 0.0, "g") if key in seen else _NEVER for key in keys}
+    return {key: format(seen[key].item() + 0.0, "g") if key in seen else NONE for key in keys}
 
 
 HOOKS = Topic(
     task="What has each hook noted in `seen` when the last line has run? `LeakyReLU(k)` turns x below 0 into k * x.",
     lessons=["forward_hooks"],
-    asks={"": Ask("which number is noted under it?", {_NEVER: "it is never noted"}, "it is {answer}")},
+    asks={"": Ask("Which number is noted under it?", {NONE: "none is noted"}, "{answer} is noted")},
     moves={
         "net": [Move(_NET)], "look": _LOOKS,
         "late": [Move(f"{_RUN}\n{look.text}", f"-> {look.text}\n{_RUN}", _LATE) for look in _LOOKS],
@@ -137,14 +132,10 @@ HOOKS = Topic(
         "forward": [Move("{X} = torch.tensor([{number}], requires_grad=True)\n{H} = {F}({X})\n{Y} = {G}({H})")],
         "end": [Move(_BACKWARD), Move("torch.autograd.grad({2..7} * {Y}, {X})", f"-> {_BACKWARD}", _RETURNS, weight=2)],
     },
-    plans={
-        1: ["net look look look run", "net removed look look run", "net look look late"],
-        2: ["net change look look look run", "net look change look look run"],
-        3: ["modules forward turn grad grad grad end", "modules forward grad turn grad grad end"],
-    },
+    plans={1: ["net look look look run", "net removed look look run", "net look look late"],
+           2: ["net change look look look run", "net look change look look run"],
+           3: ["modules forward turn grad grad grad end", "modules forward grad turn grad grad end"]},
     read=_noted,
-    texts={
-        "part": ("{F}", "{G}", "net"), "side": ("{F}", "{G}"), "tensor": ("{X}", "{H}", "{Y}"),
-        "number": ("{1..7}.5", "-{1..7}.5"), "layer": ("LeakyReLU(0.5)", "LeakyReLU(2.0)", "ReLU()"),
-    },
+    texts={"part": ("{F}", "{G}", "net"), "side": ("{F}", "{G}"), "tensor": ("{X}", "{H}", "{Y}"),
+           "number": ("{1..7}.5", "-{1..7}.5"), "layer": ("LeakyReLU(0.5)", "LeakyReLU(2.0)", "ReLU()")},
 )  # fmt: skip

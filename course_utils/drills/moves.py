@@ -51,8 +51,8 @@ class Move(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """What is asked of a key: the question, and the values to choose from, each with what it says, in words with
-    ``{key}`` and ``{name}``; ``others`` is what any other value says, where each of the program is to choose from."""
+    """What is asked of a key: the question, a whole sentence, and the values to choose from, each with what it says, in
+    words with ``{key}`` and ``{name}``; ``others`` says what a value says that is not among them, such as a number."""
 
     asks: str
     says: Mapping[Any, str]
@@ -152,20 +152,19 @@ def apart(function: Callable[[], T]) -> T:
             torch.set_default_dtype(before)
 
 
-class _Made(NamedTuple):
-    """A move that the program has, its lines, and what its holes are filled with."""
+@dataclass(eq=False)
+class _Made:
+    """A move that the program has, its lines, and what its holes are filled with; and the program without its effect,
+    once for each edit, with what is read off it."""
 
     move: Move
     lines: list[str]
     filled: dict[str, str]
+    others: list[tuple[list[str], Mapping[str, Answer]]] = field(default_factory=list)
 
-
-class _Other(NamedTuple):
-    """The program without the effect of a move, and what is read off it."""
-
-    made: _Made
-    lines: list[str]
-    answers: Mapping[str, Answer]
+    def flips(self, key: str, answer: Answer) -> list[tuple[list[str], Answer]]:
+        """The programs without its effect in which the answer is another one, each with that answer."""
+        return [(lines, other[key]) for lines, other in self.others if other.get(key, answer) != answer]
 
 
 class _Page:
@@ -179,19 +178,17 @@ class _Page:
         self.everywhere: dict[str, str] = {}  # what holes in capitals are filled with
         for group in draw.choice(topic.plans[level]).split():
             moves = [move for move in topic.moves[group] if move.level <= level]
-            self._add(draw.choices(moves, [move.weight * (1 + (move.level == level)) for move in moves])[0])
-
-    def _add(self, move: Move) -> None:
-        filled: dict[str, str] = {}
-        text = self._fill(move.text, filled)
-        lines, values = text.split("\n"), {line.partition(" = ")[2] for line in self.lines}
-        said = lines[0].partition(" = ")[2]
-        if (len(lines) > 1 and move in [made.move for made in self.made]) or (_NAME.search(said) and said in values):
-            raise Refused("it is there already")
-        with contextlib.suppress(Exception):  # a line may fail here: whether the program runs is found when it is read
-            exec(text, self.space)
-        self.made.append(_Made(move, lines, filled))
-        self.lines += lines
+            (move,) = draw.choices(moves, [move.weight * (1 + (move.level == level)) for move in moves])
+            filled: dict[str, str] = {}
+            text = self._fill(move.text, filled)
+            lines, values = text.split("\n"), {line.partition(" = ")[2] for line in self.lines}
+            said = lines[0].partition(" = ")[2]
+            if (len(lines) > 1 and move in [one.move for one in self.made]) or (_NAME.search(said) and said in values):
+                raise Refused("it is there already")
+            with contextlib.suppress(Exception):  # it may fail here: whether the program runs is found when it is read
+                exec(text, self.space)
+            self.made.append(_Made(move, lines, filled))
+            self.lines += lines
 
     def _fill(self, text: str, filled: dict[str, str]) -> str:
         def value(found: re.Match[str]) -> str:
@@ -230,8 +227,9 @@ class _Page:
             found = self.topic.read(self.lines)
         except Exception as error:
             raise Refused(f"it cannot be read: {error}") from error
-        others = [other for made in self.made for other in self._others(made)]
-        deciding = {key: other for key, answer in found.items() if (other := _deciding(key, answer, others))}
+        for made in self.made:
+            made.others = list(self._others(made))
+        deciding = {key: move for key, answer in found.items() if (move := self._deciding(key, answer))}
         ends = {key: next(end for end in self.topic.asks if key.endswith(end)) for key in found}
         # Answers in turn, so that none is lopsided.
         groups: dict[tuple[str, Answer], list[str]] = {}
@@ -243,37 +241,42 @@ class _Page:
         questions = [self._question(key, found, deciding[key], ends[key]) for key in found if key in chosen]
         return tuple(self.lines), tuple(questions)
 
-    def _others(self, made: _Made) -> Iterator[_Other]:
+    def _others(self, made: _Made) -> Iterator[tuple[list[str], Mapping[str, Answer]]]:
         text, without = made.move.text, made.move.without
         for edit in [without] if isinstance(without, str) else without:
             old, _, new = (part.strip(" ") for part in edit.partition("->"))
             edited = self._fill(text.replace(old, new) if old else new, made.filled).split("\n")
             lines = [line for one in self.made for line in (edited if one is made else one.lines)]
             with contextlib.suppress(Exception):  # such as a name that nobody makes now: that says nothing of the line
-                yield _Other(made, lines, self.topic.read(lines))
+                yield lines, self.topic.read(lines)
 
-    def _question(self, key: str, found: Mapping[str, Answer], other: _Other, end: str) -> Question:
-        ask, answer, otherwise = self.topic.asks[end], found[key], other.answers[key]
+    def _deciding(self, key: str, answer: Answer) -> _Made | None:
+        """The move without whose effect the answer is another one, where there is just one such."""
+        flips = [made for made in self.made if made.flips(key, answer)]
+        causes = [made for made in flips if not made.move.usual]
+        causes = causes or [made for made in flips if _name(key) in map(made.filled.get, ("new", "new1", "new2"))]
+        return causes[0] if len(causes) == 1 else None
+
+    def _question(self, key: str, found: Mapping[str, Answer], made: _Made, end: str) -> Question:
+        ask, answer = self.topic.asks[end], found[key]
+        lines, otherwise = made.flips(key, answer)[0]
         choices = list(ask.says)
         if ask.others:
             choices = [*sorted({otherwise, *found.values()} - {*choices}, key=float), *choices]
-        pairs = enumerate(zip_longest(self.lines, other.lines, fillvalue=""), 1)
+        pairs = enumerate(zip_longest(self.lines, lines, fillvalue=""), 1)
         changed = [(number, new.strip()) for number, (old, new) in pairs if old.strip() != new.strip()]
         line, instead = changed[0]
         proof = f"Without line {line}" if instead in ("pass", "if True:") else f"With `{instead}` instead"
-        proof = "Without that" if len(changed) > 1 else proof
+        proof = "Otherwise" if len(changed) > 1 else proof
         clause = ask.says.get(answer, ask.others).format(key=key, name=_name(key), answer=answer)
-        words = self._fill(other.made.move.words, other.made.filled)
-        explanation = f"{words}. So {clause}. {proof} the answer would be {otherwise!r}."
-        return Question(key, answer, line, explanation, ask.asks, tuple(choices), tuple(other.lines), otherwise)
+        words = self._fill(made.move.words, made.filled)
+        explanation = f"{words}. So {clause}. {proof} the answer would be {as_typed(otherwise)}."
+        return Question(key, answer, line, explanation, ask.asks, tuple(choices), tuple(lines), otherwise)
 
 
-def _deciding(key: str, answer: Answer, others: Sequence[_Other]) -> _Other | None:
-    """The program in which the answer is another one, where just one move lacks its effect in such."""
-    flips = [other for other in others if other.answers.get(key, answer) != answer]
-    causes = [other for other in flips if not other.made.move.usual]
-    flips = causes or [o for o in flips if _name(key) in (o.made.filled.get(f"new{n}") for n in ("", 1, 2))]
-    return flips[0] if flips and all(other.made is flips[0].made for other in flips) else None
+def as_typed(answer: Answer) -> str:
+    """An answer as a learner types it: a number or a truth value as it is, and a word in quotes."""
+    return str(answer) if re.fullmatch(r"-?[\d.]+|True|False", str(answer)) else repr(answer)
 
 
 def _name(key: str) -> str:

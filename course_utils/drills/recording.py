@@ -11,7 +11,7 @@ _OWN, _PLAIN = "{new} = torch.{fill}({SIZE}, requires_grad=True)", "{new} = torc
 _ASKED = "The flag is asked for when the tensor is made, and nothing lowers it later"
 _ONE = "An operation is recorded as soon as one operand requires grad, as `{up}` does: its result is no leaf"
 _NONE = "An operation is recorded only if an operand requires grad, and `{down}` does not"
-_VIEW = "A view answers for its base, where nothing is recorded too: `{up}` requires grad, and so the view says it does"
+_VIEW = "A view answers for its base, even where nothing is recorded: `{up}` requires grad, and so does the view"
 _LATE = "When this line ran, `{down}` did not require grad; raising its flag afterwards changes nothing"
 _VALUES = "`nn.Parameter(...)` takes the values alone: it makes a new leaf that requires grad"
 _WRITTEN = Move("{down}.{copy_|add_}({up})", "-> pass", "Writing `{up}` into `{down}` in place is recorded", 2, 2)
@@ -54,22 +54,20 @@ _TEXTS = {"SIZE": "345", "fill": ("ones", "zeros", "rand", "randn")}
 FLAGS = Topic(
     task="Which tensors require grad when the last line has run?",
     lessons=["requires_grad"],
-    asks={"": Ask("does it require grad?", {True: "`{key}` requires grad", False: "`{key}` does not require grad"})},
-    moves={
-        "own": [Move(_OWN, f"-> {_PLAIN}", _ASKED, usual=True)],
-        "plain": [Move(_PLAIN, f"-> {_OWN}", "A new tensor does not require grad unless you ask for it", usual=True)],
-        "any": _ANY,
-    },
+    asks={"": Ask("Does it require grad?", {True: "`{key}` requires grad", False: "`{key}` does not require grad"})},
+    moves={"own": [Move(_OWN, f"-> {_PLAIN}", _ASKED, usual=True)],
+           "plain": [Move(_PLAIN, f"-> {_OWN}", "A new tensor does not require grad unless asked to", usual=True)],
+           "any": _ANY},
     plans={n: [f"own plain{' any' * lines}", f"plain own{' any' * lines}"] for n, lines in ((1, 4), (2, 6), (3, 6))},
     read=lambda lines: {name: value.requires_grad for name, value in tensors(execute(lines)).items()},
     kinds=_KINDS,
     texts=_TEXTS,
-)
+)  # fmt: skip
 
-_LAST = "The name stands for the result of the line's last operation; the tensor that asked for the flag is before it"
+_LAST = "The name stands for what the line's last operation gives; the tensor that asked for the flag has no name"
 _NO_HISTORY = "You make `{new}` yourself, without the flag: it has no history, and gets no gradient"
 _SAME = "`{own}` has nothing to convert: this is the very object that `{own}` stands for"
-_AGAIN = "`{own}` is now the name of an operation's result; the leaf of that name has none any more"
+_AGAIN = "`{own}` is now the name of an operation's result; the leaf that had this name has lost it"
 _ELSEWHERE = "The loss is not computed from `{own}`, so no gradient comes there"
 
 
@@ -84,10 +82,8 @@ def _leaves(lines: Sequence[str]) -> dict[str, bool]:
 LEAVES = Topic(
     task="Which tensors are leaves when the last line has run?",
     lessons=["leaf_tensors"],
-    asks={
-        ".grad": Ask("is it a tensor, and not None?", {True: "`{key}` is a tensor", False: "`{key}` is None"}),
-        "": Ask("is it a leaf?", {True: "`{key}` is a leaf", False: "`{key}` has a `grad_fn` and is no leaf"}),
-    },
+    asks={".grad": Ask("Is it a tensor, and not None?", {True: "`{key}` is a tensor", False: "`{key}` is None"}),
+          "": Ask("Is it a leaf?", {True: "`{key}` is a leaf", False: "`{key}` has a `grad_fn` and is no leaf"})},
     moves={
         "own": [Move(_OWN, f"-> {_OWN} * 1", "You make `{new}` yourself, and ask for its flag", usual=True)],
         "plain": [Move(_PLAIN, (f"-> {_OWN} * 1", f"-> {_OWN}"), _NO_HISTORY, usual=True)],
@@ -99,11 +95,8 @@ LEAVES = Topic(
                  for text in ("{result}", "({result} * {up})")],
         "end": [Move("loss.backward()")],
     },
-    plans={
-        1: ["own plain any any any any", "plain own any any any any"],
-        2: ["own plain any any any any retain loss end"],
-        3: ["own plain any any any any retain loss end"],
-    },
+    plans={1: ["own plain any any any any", "plain own any any any any"],
+           **dict.fromkeys((2, 3), ("own plain any any any any retain loss end",))},
     read=_leaves,
     kinds=_KINDS,
     texts=_TEXTS,
@@ -147,14 +140,12 @@ def _modes(lines: Sequence[str]) -> dict[str, bool]:
 MODES = Topic(
     task="What is each of these when all has run?",
     lessons=["volatile_history", "no_grad"],
-    asks={"": Ask("what is its value?", {True: "`{key}` is True", False: "`{key}` is False"})},
+    asks={"": Ask("What is its value?", {True: "`{key}` is True", False: "`{key}` is False"})},
     moves={"own": [Move(_OWN)], "plain": [Move(_PLAIN)], "any": _MODES},
     plans={1: ["own any any any", "own any any"], 2: ["own plain any any any"], 3: ["own plain any any any"]},
     read=_modes,
     kinds=_KINDS,
-    texts={
-        **_TEXTS, "look": (_LOOK, "{new} = {up} * {2..9}", "{new} = {up}.{exp|sin|cos|tanh}()"),
-        "off": ("no_grad()", "no_grad()", "inference_mode()", _OFF[6:]), "no": ("no_grad()", _OFF[6:]),
-        "on": ("enable_grad()", "set_grad_enabled(True)"), "f": ("scale", "shift"), "g": ("double", "step"),
-    },
+    texts={**_TEXTS, "look": (_LOOK, "{new} = {up} * {2..9}", "{new} = {up}.{exp|sin|cos|tanh}()"),
+           "off": ("no_grad()", "no_grad()", "inference_mode()", _OFF[6:]), "no": ("no_grad()", _OFF[6:]),
+           "on": ("enable_grad()", "set_grad_enabled(True)"), "f": ("scale", "shift"), "g": ("double", "step")},
 )  # fmt: skip

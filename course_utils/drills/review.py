@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from unittest import mock
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.catalogue import LESSONS
-from course_utils.checks import draws
+from course_utils.checks import trial
 from course_utils.checks.compare import Compared, edited
 from course_utils.checks.judge import judge
 from course_utils.checks.misconceptions import Misconception
@@ -51,9 +51,9 @@ def pull_request(draw: random.Random, level: int) -> tuple[tuple[str, ...], tupl
         lines = sorted([one.wrong, *draw.sample(others, min(_LINES[level] - 1, len(others)))])
         right = f"The line is right as `{one.right[one.wrong - 1].strip()}`, and the check expects {expected}."
         proof = one.wrong, f"{' '.join(one.thought.explanation.split())} {right}"
-        seen = f"what does the check see of “{about}”?"
+        seen = f"What does the check see of “{about}”?"
         questions = (
-            Question("line", str(one.wrong), *proof, "which line is wrong?", (*map(str, lines),), one.right, expected),
+            Question("line", str(one.wrong), *proof, "Which line is wrong?", (*map(str, lines),), one.right, expected),
             Question("seen", values[0], *proof, seen, (*sorted(values),), one.right, expected),
         )
         name = one.exercise.name
@@ -85,7 +85,7 @@ def _seen(one: _Mistake, seed: int) -> tuple[str, str, list[str]]:
     """What the first claim that fails looks at, what it expects there, and what it sees: of this mistake, of others, of
     the right answer. Nothing is seen where that could not be told without running it."""
     ways = [at for at, (key, _) in enumerate(one.exercise.ways) if key != one.exercise.ways[one.at][0]][:_OTHERS]
-    with mock.patch.object(draws, "source", random.Random(seed).getrandbits):  # the same inputs each time
+    with mock.patch.object(trial, "random_bits", random.Random(seed).getrandbits):  # the same inputs each time
         tried = [judge(one.exercise, one.exercise.mistakes[at][1], one.lesson).claims for at in (one.at, *ways)]
     failed = [dict(next((it.details for it in claims if it.judged and not it.held), ())) for claims in tried]
     about, _, expected = failed[0].get("expected", "").replace("at most ", "").partition(": ")

@@ -23,7 +23,7 @@ _HEADS = [
     Move(_INPUT % "{V}.{keeps}()", "{keeps} -> square", "`{keeps}` needs its result `{Y}`, and not its input `{V}`"),
     Move(_RESULT % "{saves}", "{saves} -> exp", "`{saves}` needs its input `{B}`, and not its result `{V}`"),
 ]
-_PLAIN = "An edit in place changes the values and moves the version counter, under `no_grad()` too"
+_PLAIN = "An edit in place changes the values and moves the version counter, even under `no_grad()`"
 _SHARES = "`{V}` and what is edited share memory and version counter, so an edit of one is an edit of the other"
 _APART = "`.data` shares the memory of `{V}` and has a version counter of its own"
 _OWN = "`clone()` makes a tensor with memory of its own: the edit changes nothing of `{V}`"
@@ -67,11 +67,11 @@ EDITS = Topic(
     task="What does the last line do, and what has the edit before it changed?",
     lessons=["detach"],
     asks={
-        " changed": Ask("does it hold other values than when the loss was computed?",
+        " changed": Ask("Does it hold other values than when the loss was computed?",
                         {True: "`{name}` has other values than before", False: "`{name}` keeps its values"}),
-        " counted": Ask("has its `_version` grown since the loss was computed?",
+        " counted": Ask("Has its `_version` grown since the loss was computed?",
                         {True: "the counter of `{name}` moves", False: "the counter of `{name}` stays as it was"}),
-        "backward": Ask("what does it do? (right: the gradient of the loss as it was computed)", {
+        "backward": Ask("What comes of it? Right is the gradient of the loss as it was computed.", {
             ERROR: "backward finds that the version counter of a tensor that it needs has moved",
             WRONG: "backward takes new values for the old ones", RIGHT: "backward gives the right gradient"}),
     },
@@ -132,7 +132,7 @@ def _held(lines: Sequence[str]) -> dict[str, bool]:
 FUNCTIONS = Topic(
     task="In the end all names are deleted but that of the result. Whose bytes does the graph still hold?",
     lessons=["custom_function"],
-    asks={"": Ask("still held?", {True: "`{name}` is still held", False: "`{name}` is free"})},
+    asks={"": Ask("Are its bytes still held?", {True: "`{name}` is still held", False: "`{name}` is free"})},
     moves={
         "leaf": [Move("{new} = torch.{full}, requires_grad=True)", ", requires_grad=True -> ", _LEAF, usual=True)],
         "plain": [Move("{B} = torch.{full})")], "step": _STEPS,
@@ -141,18 +141,13 @@ FUNCTIONS = Topic(
         "reduce": [Move("{T} = {last}.{sum|mean}()", "{last} -> ({last} * {last})", "`{sum|mean}` needs no values")],
         "class": _CLASSES, "end": [Move("{T}.backward()", "-> pass", "Backward frees what was saved for it", 3)],
     },
-    plans={
-        1: ["leaf step step step step step reduce", "leaf plain step combine step step step reduce"],
-        2: ["class step reduce", "class step step reduce"],
-        3: ["class step reduce", "class step reduce end"],
-    },
+    plans={1: ["leaf step step step step step reduce", "leaf plain step combine step step step reduce"],
+           2: ["class step reduce", "class step step reduce"], 3: ["class step reduce", "class step reduce end"]},
     read=_held,
     kinds={"last": lambda value, uses: uses == 1 and isinstance(value, torch.Tensor) and value.requires_grad
            and value.dim() == 1},
-    texts={
-        "full": ("full((5,), 0.{1..9}", "ones(5", "rand(5"), "saves": ("sin", "cos", "square"),
-        "keeps": ("exp", "sigmoid", "tanh", "sqrt"), "kept": ("value", "factor", "value, factor"),
-        "Function": ("Scale", "Swish", "Gate", "Damp"), "inputs": (
-            "{A} {*|+} {2..9}, torch.{full})", "torch.{full}), {A} {*|+} {2..9}", "{A} * {2..5}, {A} - {6..9}"),
-    },
+    texts={"full": ("full((5,), 0.{1..9}", "ones(5", "rand(5"), "saves": ("sin", "cos", "square"),
+           "keeps": ("exp", "sigmoid", "tanh", "sqrt"), "kept": ("value", "factor", "value, factor"),
+           "Function": ("Scale", "Swish", "Gate", "Damp"), "inputs": (
+               "{A} {*|+} {2..9}, torch.{full})", "torch.{full}), {A} {*|+} {2..9}", "{A} * {2..5}, {A} - {6..9}")},
 )  # fmt: skip

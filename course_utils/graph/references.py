@@ -29,9 +29,17 @@ from course_utils.base.torch_private import (
     storage_use_count,
 )
 from course_utils.base.user_code import frames_of_all_threads
-from course_utils.graph.recorded import Node, Slot, is_kind_of_node, is_node, read_saved, saved_slots
+from course_utils.graph.recorded import (
+    Node,
+    Slot,
+    inner_tensors,
+    is_kind_of_node,
+    is_node,
+    read_saved,
+    saved_slots,
+    storages_of,
+)
 from course_utils.graph.steps import holds_nothing, local_variables
-from course_utils.graph.storages import inner_tensors, storages_of
 
 
 class Holdings:

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import torch
 
 from course_utils.base.torch_private import FunctionBase
-from course_utils.graph.recorded import Node, is_node
+from course_utils.graph.recorded import Node, is_node, storages_of
 from course_utils.graph.steps import LARGE, Edge, holds_nothing, is_near, steps
-from course_utils.graph.storages import storages_of
 
 _LOOKS = 32
 """The time is asked for after so many things."""

@@ -12,8 +12,8 @@ import torch
 
 from course_utils.base.text import dtype_name
 from course_utils.base.user_code import is_user_file
+from course_utils.graph import operation_name
 from course_utils.graph.recorded import is_node
-from course_utils.graph.report import operation_name
 from course_utils.graph.steps import Edge, is_users_class
 from course_utils.holders.holder import CACHE_OF, Holder, Link
 from course_utils.holders.search import Path

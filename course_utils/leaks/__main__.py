@@ -13,8 +13,8 @@ from types import CodeType, ModuleType
 
 import torch
 
-from course_utils.base.scripts import asked_for, exit_code, print_error
 from course_utils.base.text import format_bytes
+from course_utils.base.user_code import asked_for, exit_code, print_error
 from course_utils.leaks.process import resident
 from course_utils.leaks.watch import watch_growth
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from course_utils.base.files import prose, read_toml
 from course_utils.catalogue import find
 from course_utils.holders.holder import CACHE_OF
-from course_utils.source.statements import called_name, parsed, parts_of
+from course_utils.source import called_name, parsed, parts_of
 
 if TYPE_CHECKING:
     from course_utils.leaks.findings import Finding

@@ -15,8 +15,8 @@ from course_utils.base.user_code import Site, user_site
 from course_utils.graph.references import living_tensors
 from course_utils.leaks.calls import Place
 from course_utils.leaks.kept import Birth, Kept
+from course_utils.record import NEW_THREADS, UNCOMPILED
 from course_utils.record.operations import OperationWatch, Run
-from course_utils.record.process import NEW_THREADS, UNCOMPILED
 from course_utils.record.storages import OLD, Listener, Recorder
 
 YOUNG = 3

@@ -15,7 +15,7 @@ import torch
 
 from course_utils.base.torch_private import current_graph_task
 from course_utils.base.user_code import NOWHERE, Site, is_user_file, user_site
-from course_utils.record.process import Shared, replaced
+from course_utils.record import Shared, replaced
 
 BACKWARD_PASS = "backward pass"
 """What is counted in place of calls where a loop calls no module."""

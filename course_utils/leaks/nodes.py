@@ -20,7 +20,7 @@ import torch
 
 from course_utils.base.user_code import NOWHERE, Site, user_site
 from course_utils.graph.recorded import Slot, is_node, saved_slots
-from course_utils.holders.find import search_from_users_variables
+from course_utils.holders import search_from_users_variables
 from course_utils.holders.holder import Holder, Link
 from course_utils.holders.search import Path, Search
 from course_utils.holders.ways import link_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from course_utils.record.process import replaced
+from course_utils.record import replaced
 
 _LEAST_BYTES = 8 * 2**20
 """Less is noise: allocators keep what they may need again."""

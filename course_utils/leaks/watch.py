@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import describe, message_of
 from course_utils.base.user_code import frames_of_all_threads, is_user_file
-from course_utils.holders.find import find
+from course_utils.holders import find
 from course_utils.holders.holder import NOBODY, says_more
 from course_utils.holders.search import Search
 from course_utils.leaks.births import Births

@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import columns, describe, format_bytes, markdown_table
-from course_utils.measure.cost import FlopCounterMode, in_turns
+from course_utils.measure import FlopCounterMode, in_turns
 from course_utils.memory import MemoryTracker
-from course_utils.record.process import UNCOMPILED
+from course_utils.record import UNCOMPILED
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import describe
-from course_utils.graph.recorded import python_slots, saved_slots
+from course_utils.graph.recorded import python_slots, saved_slots, storages_of
 from course_utils.graph.steps import tensors_inside
-from course_utils.graph.storages import storages_of
 
 Number = Callable[[torch.UntypedStorage], "int | None"]
 """Tells the number of a storage that a recorder has met."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import format_bytes
 from course_utils.memory.tracker import MemoryTracker
 from course_utils.record.operations import OperationWatch, Run

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import aligned, describe, format_bytes
-from course_utils.graph.storages import storages_of
+from course_utils.graph.recorded import storages_of
 from course_utils.memory.known import held_by_graphs
 from course_utils.memory.tracker import MemoryTracker
 

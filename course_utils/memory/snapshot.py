@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from course_utils.base.text import aligned, format_bytes
+from course_utils.graph.recorded import storages_of
 from course_utils.graph.references import living_tensors
-from course_utils.graph.storages import storages_of
 from course_utils.memory.known import Known, device_name, held_by_graphs
 from course_utils.memory.report import CATEGORIES
 

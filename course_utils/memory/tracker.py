@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import format_bytes
 from course_utils.base.torch_private import sequence_number
 from course_utils.memory.cuda import Totals, reset_peaks

@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.catalogue import LESSONS, find
-from course_utils.progress import store
+from course_utils.progress import events
 from course_utils.progress.events import Attempt as Attempt
 from course_utils.progress.events import History
 from course_utils.progress.events import Showing as Showing
-from course_utils.progress.store import location as location
+from course_utils.progress.events import location as location
 from course_utils.progress.tables import LessonProgress, Progress
 
 STUB = "*Your answer here.*"  # what `nbgrader_config.py` puts in the place of a written question's model answer
@@ -77,8 +77,8 @@ def stored() -> History:
     """What is stored; nothing where the file cannot be read, and then ``trouble`` says why."""
     path = location()
     try:
-        return History(store.read(path) if path is not None else ())
-    except store.Unusable as error:
+        return History(events.read(path) if path is not None else ())
+    except events.Unusable as error:
         return History(trouble=f"What was stored cannot be read: {error}.")
 
 
@@ -118,7 +118,7 @@ def progress(show_location: bool = True) -> Progress:
     # Of a misconception that several exercises were told of, one where it is still open.
     by_home = {row.home: row for row in sorted(known.told.values(), key=lambda row: (row.is_open, row.last_at))}
     told = sorted(by_home.values(), key=lambda row: row.last_at, reverse=True)
-    notes = [known.trouble or store.where()[1]] * bool(known.trouble or show_location)
+    notes = [known.trouble or events.where()[1]] * bool(known.trouble or show_location)
     return Progress(tuple(rows), tuple(notes), tuple(told), known.drills, known.latest[1])
 
 
@@ -149,7 +149,7 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
         what = "the lesson as well, since two lessons may each have an exercise of that name."
         try_this = f'reset_progress("detach", {exercise!r})'
         raise ValueError(explain(f"reset_progress(exercise={exercise!r}) was called.", what, try_this=try_this))
-    path, told_where = store.where()
+    path, told_where = events.where()
     if path is None:
         return Reset(f"Nothing to reset. {told_where}")
     known = stored()
@@ -163,9 +163,9 @@ def reset_progress(lesson: str | None = None, exercise: str | None = None) -> Re
     if not taken and not (lesson is None and known.drills):
         return Reset(f"Nothing to reset: nothing is stored for {what}.")
     try:
-        copy = store.copy(path)
-        store.append(path, "reset", {"lesson": lesson, "exercise": exercise})
-    except store.Unusable as error:
+        copy = events.copy(path)
+        events.append(path, "reset", {"lesson": lesson, "exercise": exercise})
+    except events.Unusable as error:
         return Reset(f"Nothing was reset: {error}.")
     return Reset(f"Reset: {what} begins again. What was there is kept in a dated copy beside the file.", copy)
 
@@ -174,7 +174,7 @@ def _store(kind: str, **fields: object) -> str | None:
     path = location()
     try:
         if path is not None:
-            store.append(path, kind, fields)
-    except store.Unusable as error:
+            events.append(path, kind, fields)
+    except events.Unusable as error:
         return f"This {kind} is not stored: {error}."
     return None

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from course_utils.base import points, points_of
 from course_utils.base.document import Block, Shown, group, links, rows, table
 from course_utils.base.markup import SMALL, Html, bar, clean, element, text_bar
-from course_utils.base.words import points, points_of
 from course_utils.progress.events import Told
 
 _SHOWN = 12  # misconceptions in each list

@@ -18,7 +18,7 @@ from course_utils.base.torch_private import (
     push_dispatch_mode,
     storage_use_count,
 )
-from course_utils.graph.storages import storages_of
+from course_utils.graph.recorded import storages_of
 
 Run = Callable[[Any, tuple, dict], Any]
 """Runs an operation with its positional arguments and those by name, and returns the result."""

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.torch_private import current_graph_task
 from course_utils.base.user_code import NOWHERE, Site, user_site
-from course_utils.graph.storages import storages_of
+from course_utils.graph.recorded import storages_of
+from course_utils.record import UNCOMPILED
 from course_utils.record.operations import OLD, UNDISPATCHED, OperationWatch, quick_storages, watcher
-from course_utils.record.process import UNCOMPILED
 
 
 class Storage(weakref.ref):

@@ -1,1 +1,96 @@
-"""The user's source: its statements, and the line that keeps something (``keeping``)."""
+"""The user's source, read once and statement by statement (``parsed``, ``statements``, ``statement_at``), and the line
+that keeps something (``keeping``).
+"""
+
+import ast
+import functools
+import linecache
+import sys
+from collections.abc import Iterator
+
+from course_utils.base.user_code import Site, is_user_file
+
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
+
+
+def users_files() -> list[str]:
+    """Files of the user's modules, and the cells of a notebook, the latest first."""
+    modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    files = [*modules, *reversed(list(linecache.cache))]
+    return [file for file in dict.fromkeys(files) if isinstance(file, str) and is_user_file(file)]
+
+
+@functools.lru_cache(maxsize=64)
+def _tree(file: str, source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except SyntaxError:
+        return None
+
+
+def parsed(file: str, *words: str) -> ast.Module | None:
+    """The syntax of a file; None where it is not Python, not there, or has none of the words that are asked for.
+
+    Words are looked for in the text first: a project of hundreds of modules is not parsed for one name.
+    """
+    source = "".join(linecache.getlines(file))
+    named = not words or any(word in source or not word.isidentifier() for word in words)
+    return _tree(file, source) if source and named else None
+
+
+def statements(
+    parent: ast.AST, function: str = "<module>", in_function: bool = False
+) -> Iterator[tuple[str, ast.stmt]]:
+    """The statements that store, call or return something, each with the name of the function that it stands in."""
+    for child in ast.iter_child_nodes(parent):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            outer = "" if function == "<module>" else f"{function}.<locals>." if in_function else f"{function}."
+            yield from statements(child, f"{outer}{child.name}", not isinstance(child, ast.ClassDef))
+        else:
+            if isinstance(child, _SIMPLE):
+                yield function, child
+            yield from statements(child, function, in_function)
+
+
+def statement_at(site: Site) -> ast.stmt | None:
+    """The statement of a line that stores, calls or returns something; None where there is none such, or several."""
+    tree = parsed(site.file)
+    every = (one for _, one in statements(tree)) if tree is not None else ()
+    found = [one for one in every if one.lineno <= site.line <= (one.end_lineno or 0)]
+    return found[0] if len(found) == 1 else None
+
+
+def is_in_loop(site: Site) -> bool:
+    """Whether a loop of the same function goes round a line."""
+    loops = (ast.For, ast.While, ast.AsyncFor)
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    around = [
+        one for one in ast.walk(parsed(site.file) or ast.Module([], []))
+        if isinstance(one, (*loops, *functions)) and one.lineno <= site.line <= (one.end_lineno or 0)
+    ]  # fmt: skip
+    return isinstance(max(around, key=lambda one: one.lineno, default=None), loops)
+
+
+def is_bound_in(name: str, site: Site) -> bool:
+    """Whether the function of a line gives a variable what it computes: it is no argument, and no loop's."""
+    tree = parsed(site.file)
+    every = (one for function, one in statements(tree) if function == site.function) if tree is not None else ()
+    targets = (whole for one in every if isinstance(one, ast.Assign) for whole in one.targets)
+    return any(isinstance(part, ast.Name) and part.id == name for whole in targets for part in parts_of(whole))
+
+
+def parts_of(target: ast.expr) -> Iterator[ast.expr]:
+    """The targets that an assignment's target is made of: ``a``, ``b`` and ``c`` of ``a, (b, *c)``."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for part in target.elts:
+            yield from parts_of(part)
+    elif isinstance(target, ast.Starred):
+        yield from parts_of(target.value)
+    else:
+        yield target
+
+
+def called_name(node: ast.AST) -> str:
+    """What a call calls: the last part of its name."""
+    function = getattr(node, "func", None)
+    return getattr(function, "attr", getattr(function, "id", ""))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from course_utils.base.user_code import Site
 from course_utils.holders.holder import Holder
-from course_utils.source.statements import called_name, parsed, parts_of, statements, users_files
+from course_utils.source import called_name, parsed, parts_of, statements, users_files
 
 _ADDS = {
     "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "put", "push",

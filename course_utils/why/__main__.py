@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from course_utils.base.scripts import asked_for, exit_code, print_error
+from course_utils.base.user_code import asked_for, exit_code, print_error
 from course_utils.why.ask import why
 from course_utils.why.backward import first_bad
 from course_utils.why.watch import watch_why

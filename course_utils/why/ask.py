@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import torch
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.text import describe, message_of
 from course_utils.graph.references import probing_alone
-from course_utils.source.statements import statement_at
+from course_utils.source import statement_at
 from course_utils.why.backward import modified, nan_in_backward, not_finite, second
 from course_utils.why.history import Silence, no_history
 from course_utils.why.log import Log, kind_of_bad, tensors_in

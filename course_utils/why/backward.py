@@ -13,7 +13,7 @@ from course_utils.base.files import prose
 from course_utils.base.torch_private import FunctionBase
 from course_utils.base.user_code import Site
 from course_utils.graph.recorded import Slot, nodes_behind, saved_slots
-from course_utils.source.statements import is_bound_in, is_in_loop, statement_at
+from course_utils.source import is_bound_in, is_in_loop, statement_at
 from course_utils.why.log import VIEWS, Edited, Log, NotFinite, Pass, kind_of_bad, leaves_behind, spoken
 from course_utils.why.pages import LOOK, SILENCES, Reason
 from course_utils.why.scene import Scene

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from course_utils.base.user_code import NOWHERE, Site
+from course_utils.graph import operation_name
 from course_utils.graph.recorded import nodes_behind
-from course_utils.graph.report import operation_name
 from course_utils.record.storages import OLD, Listener, Recorder, Storage
 
 MOST_NODES = 30_000

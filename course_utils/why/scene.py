@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 import torch
 
 from course_utils.base.user_code import NOWHERE, Site, is_user_file
-from course_utils.graph.recorded import nodes_behind
+from course_utils.graph.recorded import nodes_behind, storages_of
 from course_utils.graph.references import living
 from course_utils.graph.steps import local_variables, steps
-from course_utils.graph.storages import storages_of
-from course_utils.holders.find import users_roots
+from course_utils.holders import users_roots
 from course_utils.holders.search import Path, Root, Search
 from course_utils.why.log import Log, leaves_behind, tensors_in
 

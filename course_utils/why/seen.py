@@ -14,7 +14,7 @@ from torch.utils.checkpoint import CheckpointFunction
 
 from course_utils.base.torch_private import current_autograd_node, current_graph_task, sequence_number
 from course_utils.base.user_code import NOWHERE, is_user_file, outside, user_site
-from course_utils.graph.report import operation_name
+from course_utils.graph import operation_name
 from course_utils.record.operations import Run
 from course_utils.why.log import Call, Cut, Edited, Log, NotFinite, kind_of_bad, leaves_behind, range_of, tensors_in
 

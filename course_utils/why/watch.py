@@ -17,8 +17,8 @@ from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, is_user_file, user_site
 from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.steps import local_variables
+from course_utils.record import NEW_THREADS, replaced
 from course_utils.record.operations import OperationWatch
-from course_utils.record.process import NEW_THREADS, replaced
 from course_utils.why.log import MOST_NODES, Log, Pass, leaves_behind, tensors_in
 from course_utils.why.seen import Witness
 

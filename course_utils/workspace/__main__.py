@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from course_utils.workspace.notebooks import FOLDER, START_PAGE, fresh, learners_home, reason, update
+from course_utils.workspace import FOLDER, START_PAGE, fresh, learners_home, reason, update
 
 # JupyterLab's defaults for the course, which a learner's own settings outrank: it asks nobody whether they want news.
 SETTINGS = Path(__file__).resolve().parent / "lab_settings"

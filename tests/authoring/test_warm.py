@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from course_utils.authoring import warm
+from course_utils.authoring import execute
 
 pytestmark = [
     pytest.mark.slow,
@@ -18,8 +18,8 @@ pytestmark = [
 KERNEL = """
 from unittest import mock
 from jupyter_client.manager import start_new_kernel
-from course_utils.authoring import warm
-with mock.patch("jupyter_client.provisioning.local_provisioner.launch_kernel", warm.launch_kernel):
+from course_utils.authoring import execute
+with mock.patch("jupyter_client.provisioning.local_provisioner.launch_kernel", execute.launch_kernel):
     manager, client = start_new_kernel()
 print(manager.provisioner.pid, flush=True)
 import os; os._exit(0)  # nothing is tidied up
@@ -28,7 +28,7 @@ import os; os._exit(0)  # nothing is tidied up
 
 @pytest.fixture
 def kernel(monkeypatch, tmp_path):
-    monkeypatch.setattr("jupyter_client.provisioning.local_provisioner.launch_kernel", warm.launch_kernel)
+    monkeypatch.setattr("jupyter_client.provisioning.local_provisioner.launch_kernel", execute.launch_kernel)
     manager, client = start_new_kernel(env=os.environ | {"COLOUR": "green"}, cwd=str(tmp_path))
     yield manager, client
     client.stop_channels()

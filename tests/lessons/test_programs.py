@@ -8,8 +8,8 @@ import textwrap
 import pytest
 
 from course_utils.authoring.programs import printed, store
-from course_utils.checks.card import PROGRAM, program
 from course_utils.checks.misconceptions import GENERAL
+from course_utils.checks.score import PROGRAM, program
 from tests.lessons.loaded import LOADED
 from tests.lessons.test_misconceptions import HOMES
 

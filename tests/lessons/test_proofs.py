@@ -10,8 +10,8 @@ import torch
 
 import course_utils.lessons
 from course_utils.catalogue import LESSONS
-from course_utils.checks import draws
 from course_utils.checks import judge as judging
+from course_utils.checks import trial
 from course_utils.checks.compare import Compared
 from course_utils.checks.exercise import is_blank
 from course_utils.checks.judge import judge
@@ -108,9 +108,9 @@ def test_every_way_to_make_a_mistake_loses_points_and_is_told_its_own_name(
 ):
     told = []
     for _ in range(20 if request.config.getoption("--tier") == "nightly" else 1):
-        seed = draws.new_seed()
+        seed = trial.new_seed()
         with monkeypatch.context() as held:
-            held.setattr(draws, "source", lambda bits: seed)  # noqa: B023  all are held against the same inputs
+            held.setattr(trial, "random_bits", lambda bits: seed)  # noqa: B023  all are held against the same inputs
             scores = [judge(exercise, mistake, lesson) for _, mistake in exercise.mistakes]
         for (key, way), score in zip(exercise.ways, scores, strict=True):
             if score.status == "passed" or first_name(score) != exercise.misconceptions[key].name:

@@ -140,3 +140,11 @@ def test_which_pytorch_is_installed(course, monkeypatch, asked, there, index, co
     course.there, course.index = there, index
     assert (course.prepare(torch=asked), course.pins) == (0, constrained)
     assert (course.prepare(torch=asked), len(course.calls)) == (0, 2)
+
+
+@pytest.mark.parametrize("asked", ["2.13.0", "2.15.0", "2.15"])
+def test_the_pytorch_that_is_named_is_the_only_one_whatever_is_pinned_for_which_system(course, asked):
+    pinned = "torch==2.13.0 ; sys_platform == 'linux'\ntorch==2.15.0 ; sys_platform != 'linux'\n"
+    course.constraints.write_text("setuptools==84.2.1\n" + pinned)
+    assert course.prepare(torch=asked) == 0
+    assert course.pins == f"setuptools==84.2.1\ntorch=={asked}{'.*' if asked == '2.15' else ''}\n"

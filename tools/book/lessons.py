@@ -17,7 +17,7 @@ from nbformat.v4 import new_markdown_cell
 from course_utils.authoring.cells import CHECK_SUFFIX
 from course_utils.authoring.files import Course, read
 from course_utils.authoring.problems import plain_code
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.markup import Html, element, paragraph, prose
 from course_utils.catalogue import LessonInfo
 from course_utils.checks import misconceptions

@@ -19,9 +19,9 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from nbgrader.preprocessors import GetGrades
 
+from course_utils.base import markdown_table, points, rounded, shown
 from course_utils.base.files import write_whole
 from course_utils.base.markup import visible
-from course_utils.base.words import markdown_table, points, rounded, shown
 from course_utils.classroom.books.gradebook import Mark, mark_of, marks_of, reports, settle
 from course_utils.classroom.course.folder import ClassFolder, last_words
 from course_utils.classroom.judging.results import ExerciseResult, Report, one_line

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.files import write_whole
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.judging.results import ExerciseResult, Report

@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.markup import clean
 from course_utils.classroom.course.submissions import NO_ONES, Submission, read_submission
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, get_args
 
-from course_utils.base.words import rounded
+from course_utils.base import rounded
 from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.score import Claim, Score, Status
 from course_utils.classroom.course.source import parse

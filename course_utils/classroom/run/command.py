@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from course_utils.base.words import columns, rounded, shown
+from course_utils.base import columns, rounded, shown
 from course_utils.classroom.books import gradebook as books
 from course_utils.classroom.books.gradebook import Mark, Unusable, mark_of, without_texts
 from course_utils.classroom.course.folder import ClassFolder

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from course_utils.authoring.files import Course, read, topic_of
 from course_utils.authoring.lint import lint_learner, report, solution_regions, unique_ids
 from course_utils.authoring.problems import Notebook, Problem
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.base.files import write_whole
 from course_utils.catalogue import COURSE, LESSONS
 from course_utils.classroom.course.folder import CONFIG, HIDDEN_TESTS, ClassFolder, last_words

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 
 PACKAGE = Path(__file__).resolve().parents[2]
 # The system's programs; what the dynamic linker, the time zone and matplotlib's fonts are read from; and where torch

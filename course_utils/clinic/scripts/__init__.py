@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course_utils.base.errors import explain
+from course_utils.base import explain
 from course_utils.clinic.scripts.first import sick_run as sick_run
 from course_utils.clinic.scripts.second import second_run as second_run
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from course_utils.base.text import format_bytes
-from course_utils.checks.claims import Missed, Trial
+from course_utils.checks.compare import Missed, Trial
 from course_utils.clinic import Batches, ClinicDataset
 from course_utils.lessons.clinic._network import expect, logits, off_the_way, weights_of
 from course_utils.lessons.clinic._watched import WatchedDataset, run

@@ -4,12 +4,12 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.base.text import format_bytes
-from course_utils.checks.claims import Trial, hook_count
+from course_utils.checks.compare import Trial, hook_count
 from course_utils.clinic import WIDTH, collector_off
 from course_utils.lessons.clinic._network import expect, weights_of
 from course_utils.lessons.clinic._watched import Watched, WatchedDataset, run
+from course_utils.measure import FlopCounterMode
 from course_utils.measure.compare import format_count
-from course_utils.measure.cost import FlopCounterMode
 from course_utils.memory import MemoryTracker
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_utils.checks.claims import Missed
+from course_utils.checks.compare import Missed
 from course_utils.clinic import ClinicResult
 from course_utils.lessons.clinic._watched import WatchedDataset
 

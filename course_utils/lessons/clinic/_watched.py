@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from course_utils.base.torch_private import is_functorch_wrapped
-from course_utils.checks.claims import Missed, Trial
+from course_utils.checks.compare import Missed, Trial
 from course_utils.clinic import CLASSES, FEATURES, WIDTH, ClinicDataset, ClinicResult
 from course_utils.memory import MemoryTracker
 

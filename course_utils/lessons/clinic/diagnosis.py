@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from course_utils.checks.claims import Trial, predict
+from course_utils.checks.compare import Trial, predict
 from course_utils.clinic.scripts import lines, sick_run
 
 # For each symptom the lines of which one has to change, by their text. tests/test_clinic.py mends each fault there.

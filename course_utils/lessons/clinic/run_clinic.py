@@ -5,7 +5,7 @@ promises, each worth the same. One that is not kept has the name of a mistake, i
 from collections.abc import Callable
 from dataclasses import replace
 
-from course_utils.checks.claims import Exercise, Trial
+from course_utils.checks.compare import Exercise, Trial
 from course_utils.checks.judge import judge
 from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.score import Score

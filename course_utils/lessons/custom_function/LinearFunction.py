@@ -8,7 +8,7 @@ from torch.autograd import Function
 
 from course_utils.checks.compare import AtMost, Seen, Trial, compared
 from course_utils.lessons.custom_function import _shared as shared
-from course_utils.measure.cost import FlopCounterMode
+from course_utils.measure import FlopCounterMode
 
 LinearFunction = compared(__file__, Function=Function)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from course_utils.checks.claims import Trial, predict
+from course_utils.checks.compare import Trial, predict
 
 _EDITS: dict[str, Callable[[Tensor], Tensor]] = {
     "detach_edit": lambda y: y.detach(),

@@ -3,9 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Raises, hook_count
-from course_utils.checks.compare import Seen, Trial, compared, outcome
-from course_utils.modes import evaluating
+from course_utils.checks.compare import Raises, Seen, Trial, compared, hook_count, outcome
+from course_utils.controls import evaluating
 
 activation_bytes = compared(__file__, evaluating=evaluating)
 

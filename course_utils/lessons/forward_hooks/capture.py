@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from course_utils.checks.claims import ModeRoll, hook_count
-from course_utils.checks.compare import Missed, Seen, Trial, compared, outcome
+from course_utils.checks.compare import Missed, ModeRoll, Seen, Trial, compared, hook_count, outcome
 
 capture = compared(__file__, contextmanager=contextmanager)
 

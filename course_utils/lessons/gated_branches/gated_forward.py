@@ -5,7 +5,7 @@ from torch import Tensor
 
 from course_utils.checks.compare import AtMost, Seen, Trial, compared
 from course_utils.lessons.gated_branches._shared import Branch, branches, gradients, weights
-from course_utils.measure.cost import FlopCounterMode
+from course_utils.measure import FlopCounterMode
 
 gated_forward = compared(__file__)
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from course_utils.checks.claims import ModeRoll, squared_error
-from course_utils.checks.compare import AtMost, Trial
+from course_utils.checks.compare import AtMost, ModeRoll, Trial, squared_error
 from course_utils.memory import MemoryTracker
 
 ROWS = 512  # of a batch where bytes are counted: then its activations are many times the parameters

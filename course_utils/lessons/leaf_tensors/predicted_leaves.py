@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from course_utils.checks.claims import Trial, predict
+from course_utils.checks.compare import Trial, predict
 
 
 def _leaves(trial: Trial) -> dict[str, bool]:

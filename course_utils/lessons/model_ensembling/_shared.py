@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, grad_and_value, stack_module_state, vmap
 
 from course_utils.checks.compare import AtMost, Compared, Seen, Trial, compared
-from course_utils.measure.cost import FlopCounterMode
+from course_utils.measure import FlopCounterMode
 
 _FUNCTIONS = functional_call, grad, grad_and_value, stack_module_state, vmap
 NAMES = {"copy": copy} | {each.__name__: each for each in _FUNCTIONS}  # what answers may use

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from course_utils.checks.claims import Trial, predict
+from course_utils.checks.compare import Trial, predict
 
 
 def _modes_seen(trial: Trial) -> dict[str, bool]:

@@ -1,6 +1,6 @@
 """``predicted_flags``: say which results require grad. The check runs the lines of the exercise and reads each flag."""
 
-from course_utils.checks.claims import Trial, predict
+from course_utils.checks.compare import Trial, predict
 
 
 def _worked_example(trial: Trial) -> dict[str, bool]:

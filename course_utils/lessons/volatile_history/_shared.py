@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import ModeRoll
-from course_utils.checks.compare import Raised, Trial, outcome
+from course_utils.checks.compare import ModeRoll, Raised, Trial, outcome
 
 
 def mixed_model(trial: Trial, training: bool = True) -> nn.Sequential:

@@ -2,8 +2,7 @@
 
 from contextlib import contextmanager
 
-from course_utils.checks.claims import unlucky
-from course_utils.checks.compare import Raised, Seen, Trial, compared, outcome
+from course_utils.checks.compare import Raised, Seen, Trial, compared, outcome, unlucky
 from course_utils.lessons.volatile_history import _shared as shared
 
 port_evaluation = compared(__file__, contextmanager=contextmanager)

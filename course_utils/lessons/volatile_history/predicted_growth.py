@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_utils.checks.claims import Trial, normal_value, predict
+from course_utils.checks.compare import Trial, normal_value, predict
 from course_utils.memory import MemoryTracker
 
 
