@@ -201,7 +201,7 @@ class Grader:
         self._python.end()
 
     def grade(self, released: str, submitted: bytes | None, *, student: str, assignment: str) -> Report:
-        """Grades a submission. Nothing in it makes this raise.
+        """Grades a submission. Nothing that its cells do makes this raise.
 
         Args:
             released: the released notebook as text.
