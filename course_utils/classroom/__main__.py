@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +17,6 @@ and: nbgrader db student remove ID --force; where it is right: nbgrader db stude
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one of the commands. Returns the exit status: 0 all well, 1 something to mend, 2 a wrong call."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # whatever a name holds, a terminal shows it somehow
-            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     try:
         return _init(options) if options.command is _init else _in_course(options)
@@ -83,12 +79,14 @@ def _in_course(options: argparse.Namespace) -> int:
 
 def _release(course: ClassFolder, assignments: Sequence[str], options: argparse.Namespace) -> bool:
     from course_utils.classroom.run.release import release
-    from course_utils.classroom.sandbox.bubblewrap import missing
+    from course_utils.classroom.sandbox.bubblewrap import SandboxMissing
 
-    if no_sandbox := missing():
-        print(f"Tests of your own are not tried, since nothing can be graded here. {no_sandbox}", file=sys.stderr)
     for assignment in assignments:
-        earns = release(course, assignment, tries=not no_sandbox)
+        try:
+            earns = release(course, assignment)
+        except SandboxMissing as missing:
+            print(f"Tests of your own are not tried, since nothing can be graded here. {missing}", file=sys.stderr)
+            earns = release(course, assignment, tries=False)
         print(f"released {assignment}: {earns:g} points", flush=True)
     return False
 

@@ -7,10 +7,8 @@ shows, and no test's business: memory that a library's missing bounds check writ
 they are judged.
 """
 
-from collections.abc import Callable
-
 from tests.classroom.handed_in import DETACH, ENGINE, FLAGS, Notebook, solutions
-from tests.classroom.students import BLANK, NOTHING, PASSED, Expected, Student
+from tests.classroom.students import BLANK, NOTHING, PASSED, Expected, Student, edited
 
 # Answers of lesson 03 that earn nothing by themselves.
 WRONG = {
@@ -41,12 +39,6 @@ def in_answers(
     notebook = Notebook(assignment).solve().write(**tries).add(cell)
     expected = dict.fromkeys(tries, (NOTHING, 0.0)) | (worth or {})
     return Student(name, notebook.bytes(), expected, told=None, listed=listed, assignment=assignment)
-
-
-def edited(name: str, edit: Callable[[Notebook], object], expected: Expected) -> Student:
-    notebook = Notebook().solve()
-    edit(notebook)
-    return Student(name, notebook.bytes(), expected, told=None)
 
 
 # -------------------------------------------------------------------------------------------------------------- pupils
@@ -274,9 +266,10 @@ PUPILS = [
         worth={"freeze": ("partial", 1.85)}),
     in_answers("looks-for-ready-answers", snapshot=ON_DISK, predicted_edit=TRUTH, truncated_bptt=REFERENCE,
         worth={"snapshot": (f"partial or {NOTHING}", None)}),
-    edited("asks-the-check-in-its-answer", lambda n: n.write(predicted_edit=ASKS), {"predicted_edit": (BLANK, 0.0)}),
-    edited("hands-in-many-guesses", _guesses, {"predicted_edit": ("wrong or partial", None)}),
-    edited("edits-checks-and-prints-points", _edited_checks, dict.fromkeys(WRONG, (NOTHING, 0.0))),
+    edited("asks-the-check-in-its-answer", lambda n: n.write(predicted_edit=ASKS), {"predicted_edit": (BLANK, 0.0)},
+        told=None),
+    edited("hands-in-many-guesses", _guesses, {"predicted_edit": ("wrong or partial", None)}, told=None),
+    edited("edits-checks-and-prints-points", _edited_checks, dict.fromkeys(WRONG, (NOTHING, 0.0)), told=None),
 ]  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------------------ insiders

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from tests.classroom.handed_in import DETACH, Notebook, exercises
 
@@ -11,6 +12,7 @@ PASSED, BLANK, BY_HAND, WRONG = "passed", "not attempted", "review by hand", "wr
 NOTHING = "wrong or raised or killed or timed out or review by hand"  # for who wants points without an answer
 
 Expected = dict[str, tuple[str, float | None]]
+HELD = {"detach-written": (BY_HAND, 0.0)}  # whatever else happens, what was written is read
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,13 @@ class Student:
         """What must come of every exercise that a check judges, and of what else is expected."""
         expected = self.expected() if callable(self.expected) else self.expected
         return {name: (PASSED, points) for name, points in exercises(self.assignment).items()} | expected
+
+
+def edited(name: str, edit: Callable[[Notebook], object], expected: Expected | None = None, **fields: Any) -> Student:
+    """A student to whose solved notebook something happened."""
+    notebook = Notebook().solve()
+    edit(notebook)
+    return Student(name, notebook.bytes(), HELD | (expected or {}), **fields)
 
 
 def rows(table: str) -> list[tuple[str, list[str], dict[str, str]]]:

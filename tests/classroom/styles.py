@@ -10,11 +10,10 @@ import re
 from collections.abc import Callable
 
 from tests.classroom.handed_in import DETACH, FLAGS, MODES, Notebook, solutions
-from tests.classroom.students import BY_HAND, Student, rows, with_cells
+from tests.classroom.students import BY_HAND, HELD, Student, edited, rows, with_cells
 
 SEVERED = "\n\ndef severed(x):\n    return x.detach()"
 BY_SEVERED = "def snapshot(x):\n    return severed(x).clone()"
-HELD = {"detach-written": (BY_HAND, 0.0)}  # whatever else happens, what was written is read
 
 NEEDED = r"""
 #: works-in-colab
@@ -787,9 +786,6 @@ except RuntimeError:
 hoard = []
 while True:
     hoard.append(bytearray(2**24))
-#: crashes-in-c
-import ctypes
-ctypes.string_at(0)
 #: sets-an-alarm-that-ends-it
 import signal
 signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -1005,12 +1001,6 @@ EDITED = {
 }
 
 
-def _edited(name: str, edit: Callable[[Notebook], object], **fields) -> Student:
-    notebook = Notebook().solve()
-    edit(notebook)
-    return Student(name, notebook.bytes(), HELD | fields.pop("expected", {}), **fields)
-
-
 def _listed(*sources: str) -> str:
     """A word that the teacher reads where it stands in what a student wrote."""
     text = "\n".join(sources)
@@ -1043,7 +1033,7 @@ STYLES = [
         Student(name, **_with(cells, **answers), expected=HELD | dict.fromkeys(answers, (BY_HAND, 0.0)), told=told)
         for name, (cells, answers, told) in UNSURE.items()
     ),
-    *(_edited(name, edit) for name, edit in EDITED.items()),
-    _edited("hands-its-answer-over-under-another-name", _under_another_name,
-        expected={"mean_loss": (BY_HAND, 0.0)}, told="my_mean_loss"),
+    *(edited(name, edit) for name, edit in EDITED.items()),
+    edited("hands-its-answer-over-under-another-name", _under_another_name,
+        {"mean_loss": (BY_HAND, 0.0)}, told="my_mean_loss"),
 ]  # fmt: skip

@@ -31,10 +31,10 @@ def test_a_new_course_has_settings_and_one_source_a_lesson(tmp_path, capsys):
 
 
 def test_the_course_id_is_the_one_given_or_the_folders_name(tmp_path):
-    for folder, more in {"fall": ["--course-id", "autograd-2027"], "spring": []}.items():
+    for folder, more in {"fall": ["--course-id", 'x" + 1'], "spring {0}": []}.items():
         assert main(["init", str(tmp_path / folder), "--lessons", "detach", *more]) == 0
         settings = PyFileConfigLoader("nbgrader_config.py", path=str(tmp_path / folder)).load_config()
-        assert settings.CourseDirectory.course_id == (more or ["", "spring"])[1]
+        assert settings.CourseDirectory.course_id == (more or ["", "spring {0}"])[1]
 
 
 def test_what_a_teacher_changed_is_kept_and_named_and_twice_changes_nothing(tmp_path, capsys):
@@ -52,12 +52,6 @@ def test_what_a_teacher_changed_is_kept_and_named_and_twice_changes_nothing(tmp_
     assert {path: path.read_bytes() for path in mine} == mine
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in printed] == ["wrote", "kept", "kept"] and "05_no_grad.ipynb" in printed[0]
-
-
-@pytest.mark.parametrize("name", ["fall 2027", "a/b", "a:b", 'x" + 1'])
-def test_a_course_id_that_could_not_be_a_path_is_refused(name, tmp_path, capsys):
-    assert main(["init", str(tmp_path / "class"), "--course-id", name]) == 1
-    assert "letters, digits" in capsys.readouterr().err and not (tmp_path / "class").exists()
 
 
 def test_an_unknown_lesson_is_refused_by_name(tmp_path, capsys):
@@ -175,8 +169,8 @@ def test_an_assignment_that_is_not_there_is_refused_by_name(command, what, teach
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("assert (double(2) == 4, 'no')", "An answer that gives None earns 2 of 2 points."),
-        ("assert double", "An answer that gives None earns 2 of 2 points."),
+        ("assert (double(2) == 4, 'no')", "An untouched answer earns 2 of 2 points."),
+        ("assert double", "An untouched answer earns 2 of 2 points."),
         ("import torch\ndouble(torch.ones(2)) == 2", "the line gives a Tensor"),
         ("assert double(2) == 4\n### BEGIN HIDDEN TESTS\nassert double(3) == 7\n### END HIDDEN TESTS", "earns 0 of 2"),
     ],

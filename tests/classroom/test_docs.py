@@ -14,7 +14,7 @@ from course_utils.classroom.course.submissions import LARGEST_BYTES
 from course_utils.classroom.judging.grader import Limits
 from course_utils.classroom.judging.results import OUTCOMES
 from tests.classroom.attacks import WRONG
-from tests.classroom.handed_in import DETACH, FROZEN, MODES, ROOT, Notebook, exercises
+from tests.classroom.handed_in import DETACH, FROZEN, MODES, NEEDS_SANDBOX, ROOT, Notebook, exercises
 from tests.classroom.the_class import notebook_with
 from tests.lessons.answers import wrong_answers
 
@@ -31,10 +31,6 @@ MISTAKES = {
     "truncated_bptt": "every step",
     "stop_gradient_round": "zero gradient",
 }
-
-needs_sandbox = pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="bubblewrap is missing: apt install bubblewrap (CI installs it)"
-)
 
 
 def fill(folder: Path) -> None:
@@ -89,7 +85,7 @@ def commands() -> list[str]:
 
 
 @pytest.mark.nightly
-@needs_sandbox
+@NEEDS_SANDBOX[1]
 def test_the_ten_commands_lead_from_an_empty_folder_to_feedback(followed):
     course, _ = followed
     assert len(commands()) == 10
@@ -105,18 +101,12 @@ def test_the_ten_commands_lead_from_an_empty_folder_to_feedback(followed):
 
 
 @pytest.mark.nightly
-@needs_sandbox
-def test_the_table_on_the_page_is_the_one_that_is_printed(followed):
-    _, printed = followed
+@NEEDS_SANDBOX[1]
+def test_the_tables_on_the_page_are_those_that_are_printed_and_exported(followed):
+    course, printed = followed
     (number,) = [number for number, command in enumerate(commands()) if command.endswith("classroom grade")]
     table = printed[number, "out"].split("\n\n\n")[0]
     assert table.strip() == BLOCKS["table"].strip()
-
-
-@pytest.mark.nightly
-@needs_sandbox
-def test_what_the_class_misunderstood_is_on_the_page_as_exported(followed):
-    course, _ = followed
     lines = (course / "export" / "misunderstood.md").read_text().splitlines()
     shown = [line for line in BLOCKS["misunderstood"].splitlines() if line.startswith("|")]
     assert shown and set(shown) <= set(lines)

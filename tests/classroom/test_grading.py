@@ -253,9 +253,9 @@ def test_what_goes_wrong_with_one_costs_the_others_nothing(fault, teacher, here)
 def test_a_penalty_that_cannot_be_set_costs_the_others_nothing(teacher, here):
     plugin = "from nbgrader.plugins import LateSubmissionPlugin\nclass Plugin(LateSubmissionPlugin):\n"
     plugin += "    def late_submission_penalty(self, student_id, score, total_seconds_late):\n"
-    (teacher.root / "of_the_teachers.py").write_text(plugin + "        return {'ada': 1.0, 'c: d': 0.5}[student_id]\n")
-    teacher.set(f"import sys\nsys.path.insert(0, {str(teacher.root)!r})\nfrom of_the_teachers import Plugin")
-    teacher.set("c.AssignLatePenalties.plugin_class = Plugin")
+    teacher.set(
+        plugin + "        return {'ada': 1.0, 'c: d': 0.5}[student_id]\nc.AssignLatePenalties.plugin_class = Plugin"
+    )
     with teacher.gradebook() as gradebook:
         gradebook.update_or_create_assignment(DETACH, duedate=NOON)
     for student in ("ada", "bob", "c: d"):

@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX, ROOT, Notebook
+from tests.classroom.own import HW1, put_source
 from tests.classroom.teacher import row
 
 pytestmark = [*NEEDS_SANDBOX]
@@ -241,20 +242,22 @@ def test_floods_of_processes_output_files_and_memory_end_at_their_limits(wall):
     assert wall.shown("i-takes") == ["MemoryError\n", "RuntimeError\n"]
 
 
-def test_a_machine_without_a_sandbox_grades_nothing_and_says_what_to_install(teacher, monkeypatch):
-    hand_in(teacher, "ada")
-    monkeypatch.setenv("PATH", "/nowhere")
-    said = teacher.run("grade", DETACH, status=1)
-    assert "apt install bubblewrap" in said and "dnf install bubblewrap" in said
-
-
-def test_a_refused_namespace_is_said_with_what_to_allow(teacher, monkeypatch, tmp_path):
-    hand_in(teacher, "ada")
+def test_without_a_sandbox_nothing_is_graded_or_tried_and_it_is_said_what_to_install_or_to_allow(
+    teacher, monkeypatch, tmp_path
+):
+    for student in ("ada", "bob"):
+        hand_in(teacher, student)
+    put_source(teacher)
     program = tmp_path / "bwrap"
     program.write_text("#!/bin/sh\necho setting up uid map >&2\nexit 1\n")
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert "apparmor_restrict_unprivileged_userns" in teacher.run("grade", DETACH, status=1)
+    for place, why in {"/nowhere": "bwrap was looked for", f"{tmp_path}:{os.environ['PATH']}": "uid map"}.items():
+        monkeypatch.setenv("PATH", place)
+        said = teacher.run("grade", DETACH, status=1)
+        assert why in said and "dnf install bubblewrap" in said and "apparmor_restrict_unprivileged_userns" in said
+        assert not (teacher.root / "autograded").exists() and "Without a result" not in said
+        said = teacher.run("release", HW1)
+        assert "Tests of your own are not tried" in said and why in said and f"released {HW1}: 11 points" in said
 
 
 @pytest.mark.nightly

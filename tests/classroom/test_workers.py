@@ -1,7 +1,6 @@
 """Graders on this machine and workers of a cluster: started, checked, lost."""
 
 import os
-import shutil
 import signal
 import sys
 
@@ -9,7 +8,7 @@ import pytest
 from distributed import LocalCluster
 
 from course_utils.classroom.run import graders
-from tests.classroom.handed_in import DETACH, solutions
+from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX, solutions
 from tests.classroom.teacher import row
 
 pytestmark = pytest.mark.slow
@@ -37,7 +36,7 @@ def test_a_scheduler_without_workers_is_told(teacher):
         assert "has no workers" in teacher.run("grade", "--scheduler", empty.scheduler_address, status=1)
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is missing")
+@NEEDS_SANDBOX[1]
 def test_a_lost_worker_costs_time_alone(teacher, monkeypatch):
     students = ("ada", "bob", "cy", "eve")
     for student in students:

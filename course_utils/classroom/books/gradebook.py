@@ -80,7 +80,7 @@ def kept(course: ClassFolder, assignment: str, student: str) -> tuple[str, Repor
         text = course.notebook("autograded", assignment, student).read_text(encoding="utf-8")
         values = json.loads(text)["metadata"][_KEPT]
         return values["key"], replace(Report.from_json(json.dumps(values["report"])), notebook=text)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

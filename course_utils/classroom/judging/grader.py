@@ -25,15 +25,12 @@ from course_utils.classroom.judging.results import ExerciseResult, Report
 from course_utils.classroom.rebuild.answers import same
 from course_utils.classroom.rebuild.reading import ReleasedCell, outputs_of, read_released
 from course_utils.classroom.rebuild.rebuild import Rebuilt, Step, rebuild
-from course_utils.classroom.sandbox.bubblewrap import SandboxMissing as SandboxMissing
-from course_utils.classroom.sandbox.bubblewrap import missing
 from course_utils.classroom.sandbox.supervisor import Ended
 from course_utils.classroom.sandbox.warm_python import Limits as Limits
 from course_utils.classroom.sandbox.warm_python import WarmPython
 
 _MOST_RUNS = 8  # how often cells are run again after one of them ended its process
 _MOST_SAID = 500  # characters of an error that are kept
-STRANGE_WORDS = "Words that no answer to this lesson needs"
 # Ways to the judge. They cost nothing; a teacher reads what stands beside them.
 _STRANGE = re.compile(
     r"__subclasses__|__globals__|__closure__|\b(?:f_back|gr_frame|tb_frame|cffi|ctypes|gc|greenlet|_xxsubinterpreters)\b"
@@ -61,13 +58,16 @@ class Director:
     def run(self) -> dict[str, Verdict]:
         """Runs what is needed. Returns a verdict for every graded cell, by its id."""
         for step in self._steps:
-            cell = step.released
-            if cell is not None and cell.role == "by hand":
+            if (cell := step.released) and step.role == "by hand":
                 self._verdicts[cell.id] = outcomes.not_attempted(cell) if step.blank else outcomes.by_hand()
-            elif cell is not None and cell.role == "check" and cell.answer and not self._rebuilt.own_code:
-                self._verdicts[cell.id] = outcomes.not_attempted(cell)
-        if self._rebuilt.own_code or any(cell.id not in self._verdicts for cell in self._checks.values()):
-            self._look()
+        roles = {"set-up", "answer", "by hand", "added"}
+        self._in_order(roles)
+        if any(verdict.undefined for verdict in self._verdicts.values()):  # the lesson's experiments may make it
+            roles.add("experiment")
+            self._in_order(roles)
+        if any(map(self._is_open, self._checks.values())) and any(step.role == "added" for step in self._steps):
+            self._ended = {}  # what ended in an answer's cell may be what one of these cells had set up
+            self._in_order(roles - {"by hand", "added"})
         for cell in self._checks.values():
             late = outcomes.unjudged("the submission as a whole had used up its time")
             verdict = self._verdicts.setdefault(cell.id, late)
@@ -78,19 +78,8 @@ class Director:
         given = " ".join(step.released.source for step in self._steps if step.released)
         own = " ".join(step.source for step in self._steps if step.from_student and step.is_code)
         if words := sorted({*_STRANGE.findall(own)} - {*_STRANGE.findall(given)}):
-            self._listed.append(f"{STRANGE_WORDS}: {', '.join(words)}.")
+            self._listed.append(f"Words that no answer to this lesson needs: {', '.join(words)}.")
         return self._verdicts
-
-    def _look(self) -> None:
-        """Runs and judges, as often as may change anything."""
-        roles = {"set-up", "answer", "by hand", "added"}
-        self._in_order(roles)
-        if any(verdict.undefined for verdict in self._verdicts.values()):  # the lesson's experiments may make it
-            roles.add("experiment")
-            self._in_order(roles)
-        if any(map(self._is_open, self._checks.values())) and any(step.role == "added" for step in self._steps):
-            self._ended = {}  # what ended in an answer's cell may be what one of these cells had set up
-            self._in_order(roles - {"by hand", "added"})
 
     def _is_open(self, cell: ReleasedCell) -> bool:
         return cell.id not in self._verdicts or self._verdicts[cell.id].outcome != "passed"
@@ -182,10 +171,8 @@ class Director:
                 verdict = outcomes.raised(cell, [kind, said], "the answer has the name that is asked for")
                 is_missing = verdict.undefined == cell.expression
             case _:
-                found = outcomes.judged(cell, result) if cell.exercise else outcomes.own_check(cell, result)
-                if found is None:
-                    return outcomes.unjudged("its check gave a result that no check gives")
-                verdict, is_missing = found, not cell.exercise and not found.earned
+                verdict = outcomes.judged(cell, result) if cell.exercise else outcomes.own_check(cell, result)
+                is_missing = not cell.exercise and not verdict.earned
         if answer is None or not (is_missing or "error" in result):
             return verdict
         # There is no answer to judge: what became of its cell is told.
@@ -197,14 +184,10 @@ class Director:
 
 
 class Grader:
-    """Turns submissions into reports. Use it in a ``with`` block, which holds one warm Python.
+    """Turns submissions into reports. Use it in a ``with`` block, at whose end its warm Python ends.
 
     Args:
         limits: of every submission.
-
-    Raises:
-        SandboxMissing: (an ``OSError``, when the ``with`` block begins) there can be no sandbox here; the message says
-            what to install or to allow.
     """
 
     def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008  frozen: one serves all
@@ -212,16 +195,13 @@ class Grader:
         self._python = WarmPython()
 
     def __enter__(self) -> Grader:
-        if reason := missing():
-            raise SandboxMissing(reason)
-        self._python.open()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._python.end()
 
     def grade(self, released: str, submitted: bytes | None, *, student: str, assignment: str) -> Report:
-        """Grades a submission. Nothing in it makes this raise.
+        """Grades a submission. Nothing that its cells do makes this raise.
 
         Args:
             released: the released notebook as text.
@@ -231,7 +211,7 @@ class Grader:
 
         Raises:
             ValueError: the released notebook is none.
-            OSError: the warm Python ended and could not be started again.
+            SandboxMissing: (an ``OSError``) the warm Python cannot be started; the message says what to do.
         """
         notebook = _released(released)
         rebuilt = rebuild(notebook, submitted)
@@ -260,8 +240,8 @@ def _with_cards(notebook: dict[str, Any], exercises: tuple[ExerciseResult, ...])
     for number, cell in enumerate(notebook["cells"], 1):
         result = cards.get(cell["metadata"].get("nbgrader", {}).get("grade_id"))
         if result is not None and cell["cell_type"] == "code":
-            count = cell["execution_count"] = cell["execution_count"] or number
+            cell["execution_count"] = number
             data = {"text/html": result.html, "text/plain": repr(float(result.earned))}
-            shown = {"output_type": "execute_result", "execution_count": count, "data": data, "metadata": {}}
+            shown = {"output_type": "execute_result", "execution_count": number, "data": data, "metadata": {}}
             cell["outputs"] = [shown]
     return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"

@@ -21,8 +21,9 @@ from course_utils.classroom.rebuild.reading import ReleasedCell
 from course_utils.classroom.sandbox.supervisor import Ended
 
 WITHHELD = "Your teacher looks at this answer before its points are entered."
+_NO_RESULT = "its check gave a result that no check gives"
 _ALL_OR_NONE = "These tests earn their points together: all of them, or none."
-_MOST_CLAIMS, _MOST_TEXT = 60, 120  # of the latter, characters of a test that a card shows
+_MOST_TEXT = 120  # characters of a test that a card shows
 _CELL_FILE = re.compile("<ipython-input-[^>]*>, ")  # what IPython calls a cell, in the text of a SyntaxError
 _WHY = ("raised", "stopped", "said")  # details of a claim that say why it does not hold
 
@@ -54,19 +55,16 @@ class Verdict:
         return self.raised.split("'")[1] if is_name else ""
 
 
-def judged(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
-    """The verdict on what a lesson's check sent; None where it is not what such a check sends."""
+def judged(cell: ReleasedCell, result: dict[str, Any]) -> Verdict:
+    """The verdict on what a lesson's check sent."""
     try:
-        claims = tuple(_claim(**told) for told in result["claims"])
+        claims = [_claim(**told) for told in result["claims"]]
         earned, possible, status = float(result["earned"]), float(result["possible"]), result["status"]
-        notes, output = tuple(map(str, result["notes"])), str(result["output"])
+        notes, output, full = tuple(map(str, result["notes"])), str(result["output"]), status == "passed"
+        if not 0 <= earned <= possible or status not in get_args(Status) or (full and earned < possible):
+            raise ValueError(status)
     except (KeyError, TypeError, ValueError):
-        return None
-    full = status == "passed" and earned == possible and all(claim.held for claim in claims)
-    if not 0 <= earned <= possible or len(claims) > _MOST_CLAIMS or status not in get_args(Status):
-        return None
-    if (status == "passed" or earned == possible > 0) and not full:
-        return None  # the engine gives full points if, and only if, every claim holds
+        return unjudged(_NO_RESULT)
     outcome: Outcome = "passed" if full else "not attempted" if status == "not attempted" else "partial"
     if outcome == "partial" and earned == 0:
         outcome = "raised" if status == "error" else "wrong"
@@ -77,23 +75,13 @@ def judged(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
     return Verdict(points, outcome, card, raised="".join(errors[:1]))
 
 
-def _claim(
-    text: str, held: bool, details: list[Any], weight: float, judged: bool, misconception: dict[str, Any] | None
-) -> Claim:
-    lines = tuple((str(label), str(value)) for label, value in details)
-    told: dict[str, Any] = {
-        name: tuple(map(str, value)) if isinstance(value, list) else str(value)
-        for name, value in (misconception or {}).items()
-    }
-    found = Misconception(**told) if told else None
-    return Claim(str(text), bool(held), lines, float(weight), bool(judged), found)
+def _claim(misconception: dict[str, Any] | None, **told: Any) -> Claim:
+    return Claim(**told, misconception=Misconception(**misconception) if misconception else None)
 
 
-def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
-    """The verdict on what a teacher's own check sent; None where it is not what such a check sends.
-
-    As with nbgrader, its tests earn their points together: passed if nothing fails, and a last value that is a number
-    is partial credit.
+def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict:
+    """The verdict on what a teacher's own check sent. As with nbgrader, its tests earn their points together: passed if
+    nothing fails, and a last value that is a number is partial credit.
     """
     match result:
         case {"failed": None, "value": None | float() as value} if value is None or value == value:  # no NaN
@@ -108,7 +96,7 @@ def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict | None:
             claim = Claim(test, False, details=(("said", said),) if said and is_told else ())
             card = _card(cell, "error" if raised else "partial", claim, notes=(_ALL_OR_NONE,))
             return Verdict(0.0, "raised" if raised else "wrong", card, raised=said)
-    return None
+    return unjudged(_NO_RESULT)
 
 
 def _test(cell: ReleasedCell, line: int) -> tuple[str, bool]:
@@ -174,8 +162,8 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
         earned, outcome, text = 0.0, "review by hand", WITHHELD
         if score is not None:
             score.notes = (WITHHELD, *score.notes)
-    failed = [] if score is None else [_likely(claim) for claim in score.claims if not claim.held]
-    shown = f"<p><code>{escape(cell.name)}</code>: {escape(text)}</p>" if score is None else score._repr_html_()
+    likely = [] if score is None else [one.misconception for one in score.claims if not one.held and one.misconception]
+    html = f"<p><code>{escape(cell.name)}</code>: {escape(text)}</p>" if score is None else score._repr_html_()
     return ExerciseResult(
         grade_id=cell.grade_id,
         exercise=cell.name,
@@ -183,20 +171,11 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
         possible=cell.points,
         outcome=outcome,
         said=said,
-        misconceptions=tuple(dict.fromkeys(filter(None, failed))),
-        html=shown if score is None else _final(shown),
+        misconceptions=tuple(dict.fromkeys(known.name for known in likely if known.name)),
+        html=html.replace("judged yet", "judged").replace("attempted yet", "attempted"),  # it is the last word
         by_hand=cell.role == "by hand",
         lost=() if outcome == "review by hand" or score is None else tuple(_lost(score)),
     )
-
-
-def _final(card: str) -> str:
-    """The card as the last word on an answer: nothing on it is still to come."""
-    return card.replace("not judged yet", "not judged").replace("not attempted yet", "not attempted")
-
-
-def _likely(claim: Claim) -> str:
-    return claim.misconception.name if claim.misconception else ""
 
 
 def _lost(score: Score) -> Iterable[tuple[str, float]]:
@@ -207,7 +186,8 @@ def _lost(score: Score) -> Iterable[tuple[str, float]]:
     for claim, cost in zip(failed, costs, strict=True):
         if claim.judged:
             why = [f": {value}" for label, value in claim.details if label in _WHY and value not in claim.text]
-            yield claim.text + "".join(why) + f" (likely: {_likely(claim)})" * bool(_likely(claim)), cost
+            why += [f" (likely: {known.name})"] if (known := claim.misconception) and known.name else []
+            yield claim.text + "".join(why), cost
     rest = {claim.text: cost for claim, cost in zip(failed, costs, strict=True) if not claim.judged}
     if rest:
         number = "one more claim" if len(rest) == 1 else f"{len(rest)} more claims"

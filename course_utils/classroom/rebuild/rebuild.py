@@ -62,14 +62,7 @@ class Rebuilt:
     renamed: dict[str, str] = field(default_factory=dict)
     unread: str = ""
 
-    @property
-    def own_code(self) -> bool:
-        """Whether any code cell holds something of the student's own, which may define an answer in ways unseen."""
-        return any(step.is_code and step.from_student and not step.blank for step in self.steps)
-
-    def add(
-        self, item: dict[str, Any], label: str, cell: ReleasedCell | None = None, answer: Answer | None = None
-    ) -> None:
+    def add(self, item: dict[str, Any], label: str, cell: ReleasedCell | None, answer: Answer | None) -> None:
         """Puts a cell behind the others."""
         is_code, from_student = item["cell_type"] == "code", cell is None or answer is not None
         item |= {"outputs": [], "execution_count": None} if is_code else {}
@@ -157,7 +150,6 @@ def _assembled(released: ReleasedNotebook, answers: dict[str, Answer], own: dict
             label = f"{kind} {released.name_of(cell)}" if kind else f"the cell `{cell.id}`"
             rebuilt.add(item, label, cell, answer)
         for one in own.get(cell.id if cell else "", ()):
-            name = f"added-{one.position + 1}" + "-again" * (f"added-{one.position + 1}" in released.by_id)
-            item = {"cell_type": one.kind, "id": name, "metadata": {}, "source": one.source}
-            rebuilt.add(item, f"the added cell {one.position + 1}")
+            item = {"cell_type": one.kind, "id": f"added-{one.position + 1}", "metadata": {}, "source": one.source}
+            rebuilt.add(item, f"the added cell {one.position + 1}", None, None)
     return rebuilt

@@ -15,17 +15,17 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from itertools import islice
-from queue import SimpleQueue
 from typing import Any
 
 from course_utils.classroom.course.submissions import Submission
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.judging.results import Report
+from course_utils.classroom.sandbox.bubblewrap import SandboxMissing
 
 BYTES_A_GRADER = 3 * 2**30  # the warm Python, and an answer that takes the 2 GiB that it may
 CONNECT_SECONDS = 20
-GradeOne = Callable[[Submission, str], Report]
-_here = threading.local()  # a worker's thread keeps its grader, whose sandbox ends with the worker
+Start = Callable[[], Grader]
+_here = threading.local()  # a thread keeps its grader
 
 
 class Graders:
@@ -55,32 +55,24 @@ class Graders:
             OSError: there can be no sandbox here; the message says why.
         """
         waiting, out = iter(work), dict[Future[Report], Submission]()
-        with self._started() as (executor, grade_one):
+        with self._started() as (executor, start):
             while True:
                 for submission, released in islice(waiting, 2 * self.number - len(out)):
-                    out[executor.submit(grade_one, submission, released)] = submission
+                    out[executor.submit(grade_one, start, submission, released)] = submission
                 if not out:
                     return
                 for future in wait(out, return_when=FIRST_COMPLETED).done:
-                    yield out.pop(future), future.exception() or future.result()
+                    if isinstance(error := future.exception(), SandboxMissing):
+                        raise error
+                    yield out.pop(future), error or future.result()
 
     @contextmanager
-    def _started(self) -> Iterator[tuple[Executor, GradeOne]]:
-        idle = SimpleQueue[Any]()
-
-        def grade_one(submission: Submission, released: str) -> Report:
-            grader = idle.get()
-            try:
-                return _graded(grader, submission, released)
-            finally:
-                idle.put(grader)
-
+    def _started(self) -> Iterator[tuple[Executor, Start]]:
         with ThreadPoolExecutor(self.number) as threads, ExitStack() as stack:
-            for grader in threads.map(lambda _: self._make().__enter__(), range(self.number)):
-                stack.push(grader)
-                idle.put(grader)
-            stack.callback(threads.shutdown, wait=False, cancel_futures=True)
-            yield threads, grade_one
+            try:
+                yield threads, lambda: stack.enter_context(self._make())
+            finally:
+                threads.shutdown(wait=False, cancel_futures=True)
 
 
 class Cluster(Graders):
@@ -95,7 +87,7 @@ class Cluster(Graders):
         self.scheduler = scheduler
 
     @contextmanager
-    def _started(self) -> Iterator[tuple[Executor, GradeOne]]:
+    def _started(self) -> Iterator[tuple[Executor, Start]]:
         try:
             from distributed import Client
 
@@ -113,24 +105,21 @@ class Cluster(Graders):
                     said = f"The worker {address} has {those}, and this machine {versions()}"
                     raise self._refused(said, "install the same version of the course and of torch on every machine")
             self.number = sum(client.nthreads().values())
-            yield client.get_executor(pure=False), grade_one
+            yield client.get_executor(pure=False), lambda: Grader().__enter__()
 
     def _refused(self, what: str, try_this: str) -> ValueError:
         return ValueError(f"Nothing is graded at {self.scheduler}. {what}.\nTry: {try_this}")
 
 
-def grade_one(submission: Submission, released: str) -> Report:
-    """Grades a submission in the worker that runs this."""
+def grade_one(start: Start, submission: Submission, released: str) -> Report:
+    """Grades a submission in the thread that runs this, by a grader of its own, which the first one starts."""
     if not hasattr(_here, "grader"):
-        _here.grader = Grader().__enter__()
-    return _graded(_here.grader, submission, released)
+        _here.grader = start()
+    grader: Grader = _here.grader
+    return grader.grade(released, submission.content, student=submission.student, assignment=submission.assignment)
 
 
 def versions() -> str:
     """What decides how an answer is judged; torch's build for one processor or another does not."""
     numbers = {name: metadata.version(name).partition("+")[0] for name in ("autograd-control", "torch")}
     return ", ".join(" ".join(item) for item in numbers.items())
-
-
-def _graded(grader: Grader, submission: Submission, released: str) -> Report:
-    return grader.grade(released, submission.content, student=submission.student, assignment=submission.assignment)

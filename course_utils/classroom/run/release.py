@@ -5,9 +5,7 @@ tests of a teacher's own tell right from wrong.
 
 from __future__ import annotations
 
-import ast
 import json
-import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,7 +14,6 @@ from tempfile import TemporaryDirectory
 from course_utils.authoring.files import Course, read, topic_of
 from course_utils.authoring.lint import lint_learner, report, solution_regions, unique_ids
 from course_utils.authoring.problems import Notebook, Problem
-from course_utils.base import explain
 from course_utils.base.files import write_whole
 from course_utils.catalogue import COURSE, LESSONS
 from course_utils.classroom.course.folder import CONFIG, HIDDEN_TESTS, ClassFolder, last_words
@@ -35,10 +32,10 @@ from course_utils.classroom.course.shown import harmless
 
 c = get_config()  # noqa: F821  traitlets puts get_config in this file's namespace before it runs it
 
-c.CourseDirectory.course_id = "{course_id}"
+c.CourseDirectory.course_id = {course_id!r}
 
 # A gradebook on a server that several people use, in place of gradebook.db in this folder:
-# c.CourseDirectory.db_url = "postgresql+psycopg://user:password@host/{course_id}"
+# c.CourseDirectory.db_url = "postgresql+psycopg://user:password@host/gradebook"
 
 # What stands in place of a solution. `pass` is right wherever a statement is, so that Run All on an untouched notebook
 # reaches the last cell.
@@ -62,22 +59,16 @@ def create(root: Path, lessons: Sequence[str] = (), course_id: str = "") -> list
     Args:
         root: the course folder; made where it does not exist.
         lessons: such as ``03_detach`` or ``detach``; all where it is empty.
-        course_id: nbgrader's name of the course: letters, digits, ``-``, ``_`` and ``.``; the folder's name where it is
-            empty.
+        course_id: nbgrader's name of the course; the folder's name where it is empty.
 
     Returns:
         A line for each file that was written, or is there already with other content.
 
     Raises:
-        ValueError: there is no such lesson, or the course id has other characters.
+        ValueError: there is no such lesson.
     """
     root = root.resolve()
-    course_id = course_id or root.name
-    if not re.fullmatch(r"[\w.-]+", course_id):
-        why, try_this = "it is part of paths.", "autograd-control classroom init FOLDER --course-id autograd-2027"
-        said = f"The course id would be {course_id!r}."
-        raise ValueError(explain(said, "letters, digits, - _ and . alone.", why, try_this))
-    texts = {root / CONFIG: CONFIG_TEXT.format(course_id=course_id)}
+    texts = {root / CONFIG: CONFIG_TEXT.format(course_id=course_id or root.name)}
     for path in Course(COURSE).solution_paths(lessons):
         texts[root / "source" / path.stem / path.name] = path.read_text(encoding="utf-8")
     done = []
@@ -164,7 +155,7 @@ def _checks(page: Notebook) -> Iterator[Problem]:
 
 def _tried(page: Notebook, made: Notebook) -> Iterator[Problem]:
     """What is wrong with tests of the teacher's own: tests that refuse the source's answers would cost the whole class
-    its points, tests that pass answers that give None would give them away."""
+    its points, tests that pass the notebook as it is released would give them away."""
     places = {cell.grade_id: cell for cell in page.cells}
     for cell in made.cells:
         if cell.is_check:
@@ -173,16 +164,14 @@ def _tried(page: Notebook, made: Notebook) -> Iterator[Problem]:
     own = {cell.grade_id for cell in read_released(released).graded if cell.role == "check" and not cell.lesson}
     if not own:
         return
+    solved = json.loads(released)
+    for cell in solved["cells"]:
+        grading = cell["metadata"].get("nbgrader", {})
+        if grading.get("solution") and cell["cell_type"] == "code":
+            cell["source"] = places[grading["grade_id"]].plain_code
     with Grader() as grader:
-        for is_right in (True, False):
-            submitted = json.loads(released)
-            for cell in submitted["cells"]:
-                grading = cell["metadata"].get("nbgrader", {})
-                if grading.get("solution") and cell["cell_type"] == "code":
-                    solved = places[grading["grade_id"]].plain_code
-                    cell["source"] = solved if is_right else _gives_none(solved)
-            content = json.dumps(submitted).encode()
-            results = grader.grade(released, content, student="teacher", assignment=page.name).exercises
+        for is_right, content in ((True, json.dumps(solved)), (False, released)):
+            results = grader.grade(released, content.encode(), student="teacher", assignment=page.name).exercises
             for result in (result for result in results if result.grade_id in own):
                 earns = f"earns {result.earned:g} of {result.possible:g} points"
                 if is_right and result.earned < result.possible:
@@ -190,20 +179,6 @@ def _tried(page: Notebook, made: Notebook) -> Iterator[Problem]:
                     what, mend = f"The source's own answer {earns}: {why}.", "mend the answer or the test."
                     yield page.problem("own-tests", what, mend, places[result.grade_id])
                 elif not is_right and result.earned > 0:
-                    what = f"An answer that gives None {earns}."
+                    what = f"An untouched answer {earns}."
                     mend = "let every test call the answer, and compare what it gives in an assert without brackets."
                     yield page.problem("own-tests", what, mend, places[result.grade_id])
-
-
-def _gives_none(source: str) -> str:
-    """The answer with functions that return None, and values that are None; empty where it is not plain Python."""
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:
-        return ""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [ast.Pass()]
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and node in tree.body:
-            node.value = ast.Constant(None)
-    return ast.unparse(tree)

@@ -1,4 +1,4 @@
-"""Starts the warm Python inside bubblewrap (``start``), and says what is missing for that (``missing``).
+"""Starts the warm Python inside bubblewrap (``start``); what is said where there is none (``no_sandbox``).
 
 Inside there is no network, no home directory and no course folder: only the interpreter, the installed packages and
 this package, all read-only, and empty folders in memory. See https://github.com/containers/bubblewrap.
@@ -58,11 +58,10 @@ _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER_AT, _ARCHITECTURE_AT = 0, 4
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 
-INSTALL = "apt install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora, RHEL), or pacman -S bubblewrap."
-APPARMOR = (
-    "on Ubuntu 24.04 and newer AppArmor keeps programs from making user namespaces: "
-    "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 allows it until the next start, and "
-    "docs/classroom.md says how to allow it for bubblewrap alone."
+_MEND = (
+    "apt install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora, RHEL), or pacman -S bubblewrap. On "
+    "Ubuntu 24.04 and newer: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, which holds until the next "
+    "start; docs/classroom.md says how to allow it for bubblewrap alone."
 )
 
 
@@ -70,16 +69,11 @@ class SandboxMissing(OSError):
     """Submissions cannot be held in a sandbox here; the message says what to install or to allow."""
 
 
-def missing() -> str | None:
-    """Why there can be no sandbox here, as a message for the teacher; None where there can be one."""
+def no_sandbox(seen: str) -> SandboxMissing:
+    """The error, to be raised, with what was seen and what the teacher can do."""
+    wanted = "bubblewrap starts a Python in a namespace of its own, on Linux."
     why = "a submission is somebody else's program, and would run with all your rights."
-    if not shutil.which("bwrap"):
-        return explain("The program bwrap was looked for on PATH.", "bubblewrap is installed, on Linux.", why, INSTALL)
-    trial = subprocess.run([*_wall(()), "true"], capture_output=True, text=True, check=False)
-    if trial.returncode == 0:
-        return None
-    said = f"bubblewrap was tried, and said: {trial.stderr.strip()[:300] or trial.returncode}"
-    return explain(said, "it starts a program in a namespace of its own.", why, APPARMOR)
+    return SandboxMissing(explain(seen, wanted, why, _MEND))
 
 
 def start(control: int, said: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -121,10 +115,10 @@ def _wall(shown: Iterable[str], *more: str) -> list[str]:
         command += ["--ro-bind-try", path, path]
     command += ["--proc", "/proc", "--dev", "/dev"]
     folders = [("--ro-bind", folder, folder) for folder in shown]
-    fresh = [("--size", str(FOLDER_BYTES), "--tmpfs", folder) for folder in FRESH_FOLDERS[: 4 if folders else 3]]
+    fresh = [("--size", str(FOLDER_BYTES), "--tmpfs", folder) for folder in FRESH_FOLDERS]
     # First /tmp: a folder that is shown may lie in it.
     command += [word for words in (fresh[0], *folders, *fresh[1:]) for word in words]
-    if folders and (solutions := PACKAGE / "notebooks").is_dir():  # as a wheel has them
+    if (solutions := PACKAGE / "notebooks").is_dir():  # as a wheel has them
         command += ["--tmpfs", str(solutions), "--remount-ro", str(solutions)]
     return [*command, "--remount-ro", "/", "--remount-ro", "/dev", "--remount-ro", "/proc", "--"]
 

@@ -30,12 +30,12 @@ _MAY_CHANGE = {"exit", "quit", "display", "get_ipython", "__builtins__", "__warn
 _SYS = ("excepthook", "unraisablehook", "exit", "intern", "_getframe", "_current_frames", "settrace", "setprofile")
 
 
-def picture(modules: dict[str, types.ModuleType], hooks: dict[str, Any]) -> Callable[[], list[str]]:
+def picture(modules: dict[str, types.ModuleType], hooks: dict[str, dict[Any, Any]]) -> Callable[[], list[str]]:
     """Notes what the names of modules and of torch's and this package's classes stand for.
 
     Args:
         modules: those whose names must stay.
-        hooks: dicts that must hold what they hold, by the name that a report should use.
+        hooks: dicts that must stay empty, by the name that a report should use.
 
     Returns:
         Puts back what differs, and returns what that was, sorted.
@@ -57,7 +57,6 @@ def picture(modules: dict[str, types.ModuleType], hooks: dict[str, Any]) -> Call
 
     for label, module in modules.items():
         add(label, module)
-    held = [(label, one, dict(one)) for label, one in hooks.items()]
     places: tuple[list[Any], ...] = (sys.path, sys.meta_path, sys.path_hooks)
     searched = [(place, list(place)) for place in places]
     kernels = _kernels()
@@ -70,11 +69,9 @@ def picture(modules: dict[str, types.ModuleType], hooks: dict[str, Any]) -> Call
                 map(_is, map(space.get, before), before.values())
             ):
                 changed.update(f"{label}.{name}" for name in _put_back(space, before, owner))
-        for label, now, before in held:
-            if len(now) != len(before) or not all(map(_is, map(now.get, before), before.values())):
-                now.clear()
-                now.update(before)
-                changed.add(label)
+        for label, hook in hooks.items():
+            changed.update([label] * bool(hook))
+            hook.clear()
         for place, genuine in searched:  # a student's own places come after the genuine ones
             place[:] = genuine + [item for item in place if not any(item is one for one in genuine)]
         return sorted(changed)

@@ -14,7 +14,6 @@ import threading
 import traceback
 import types
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -27,21 +26,21 @@ def judged(
     shell: Any,
     restore: Callable[[], list[str]],
     begin: Callable[[], list[str]],
-    texts: Callable[[], AbstractContextManager[None]],
-    seal: Callable[[], Callable[[], list[str]]],
+    judges: Any,
+    picture: Callable[..., Callable[[], list[str]]],
 ) -> dict[str, Any]:
     """Judges what a request asks for. Nothing that the answer does makes it raise."""
     try:
         _quieten()
         look = partial(_own_check, request, shell)
         if request["exercise"]:
-            with texts():
+            with judges.texts():
                 lesson = importlib.import_module(f"course_utils.lessons.{request['lesson']}")
             (exercise,) = [one for one in lesson.EXERCISES if one.name == request["exercise"]]
             _compare_on_return(lambda: replaced.update(sealed()))
             look = partial(_lesson_check, request, shell, exercise)
         replaced = set(restore())  # names were put back a moment ago: what still differs cannot be
-        sealed = seal()
+        sealed = judges.sealed(picture)
         refused = begin()
         result = look()
         return result | {"replaced": sorted(replaced.union(restore(), sealed())), "refused": [*dict.fromkeys(refused)]}

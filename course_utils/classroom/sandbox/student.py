@@ -63,14 +63,11 @@ class Stream(io.StringIO):
 
 
 class _Publisher(DisplayPublisher):
-    def publish(self, data: Any, metadata: Any = None, *_: Any, **__: Any) -> None:
+    def publish(self, data: Any, *_: Any, **__: Any) -> None:
         self.shell.shown.append(data)
 
     def clear_output(self, wait: bool = False) -> None:
         self.shell.shown.clear()
-
-    def set_parent(self, parent: Any) -> None:
-        """Nothing: ipywidgets calls it on ipykernel's publisher."""
 
 
 class _Hook(DisplayHook):
@@ -81,9 +78,6 @@ class _Hook(DisplayHook):
 
     def write_format_data(self, format_dict: Any, md_dict: Any = None) -> None:
         self.shell.shown.append(format_dict)
-
-    def finish_displayhook(self) -> None:
-        pass
 
 
 class Shell(InteractiveShell):

@@ -135,7 +135,6 @@ class Supervisor:
         an answer that needed it, as a loader's persistent workers, may end then, and that is not its doing."""
         left, limit = self._threads or len(_processes()) > 1, float(request["seconds"])
         self._hold()
-        os.kill(self.pid, signal.SIGCONT)
         try:
             found, seconds = self._ask(request, limit, in_check=True)
             body, message = str(found.get("body")), {"stopped": "", "why": str(found.get("unjudged"))}
@@ -153,7 +152,6 @@ class Supervisor:
                 raise Ended(outcome, why) from None
             message = {"stopped": outcome, "why": why}
         self._hold()
-        os.kill(self.pid, signal.SIGCONT)
         return message | {"left": left, "seconds": seconds}
 
     def _ask(
@@ -164,6 +162,7 @@ class Supervisor:
         cpu, resting, looked, used = _cpu(_processes()), 0.0, time.monotonic(), 0.0
         try:
             if request:
+                os.kill(self.pid, signal.SIGCONT)
                 self._student.send(request)
             while True:
                 message = self._student.receive() if self._student.poll(TICK_SECONDS) else None
@@ -192,7 +191,7 @@ class Supervisor:
             raise Ended("killed", "its processes together took more memory than is allowed")
 
     def _hold(self) -> None:
-        """Ends all that came of the student's process, and forgets what they said. It stands still afterwards."""
+        """Ends all that came of the student's process, and forgets what they said. It stands until it is asked."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGSTOP)  # all at once: what stands still forks no more
         while others := _processes().keys() - {self.pid}:

@@ -78,8 +78,7 @@ def _warm_up(roots: tuple[str, ...], judges: dict[str, str]) -> Callable[..., Ca
     import torch
 
     torch.set_num_threads(1)
-    with contextlib.suppress(RuntimeError):  # it was set before
-        torch.set_num_interop_threads(1)
+    torch.set_num_interop_threads(1)
     for name in PRELOADED:
         with contextlib.suppress(ImportError):  # not in this release of it; then nothing asks for it either
             importlib.import_module(name)
@@ -109,7 +108,7 @@ def _warm_up(roots: tuple[str, ...], judges: dict[str, str]) -> Callable[..., Ca
         loader.anew()
         from course_utils.classroom.sandbox.judging import judged
 
-        return judged(request, shell, restore, begin, loader.texts, partial(loader.sealed, guard.picture))
+        return judged(request, shell, restore, begin, loader, guard.picture)
 
     return partial(student.prepare, shell=shell, restore=restore, judged=judged)
 
