@@ -14,14 +14,10 @@ from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, user_site
 from course_utils.graph.references import living_tensors
 from course_utils.leaks.calls import Place
-from course_utils.leaks.kept import Birth, Kept
+from course_utils.leaks.kept import YOUNG, Birth, Kept
 from course_utils.record.operations import OperationWatch, Run
 from course_utils.record.process import NEW_THREADS, UNCOMPILED
 from course_utils.record.storages import OLD, Listener, Recorder
-
-YOUNG = 3
-"""A storage counts as kept when so many calls have begun after the one it was made in: a loop's variables hold the last
-call's until they are bound anew, and the batch of a call is made before it begins."""
 
 BEFORE = -1
 """The call of storages that are older than the watch."""

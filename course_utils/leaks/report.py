@@ -1,6 +1,8 @@
 """Makes a report of what was counted (``Reporter``): what lines leave behind is judged, and told holder by holder."""
 
+import itertools
 import re
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,13 +11,15 @@ import torch
 
 from course_utils.base.user_code import Site
 from course_utils.holders.holder import CACHE_OF, NOBODY, Holder
-from course_utils.leaks.births import YOUNG, Births
-from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part, Rate
-from course_utils.leaks.kept import Kept, Stretch, Way, Ways
+from course_utils.leaks.births import Births
+from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part, ProcessGrowth, Rate
+from course_utils.leaks.kept import LEAST_CALLS, YOUNG, Kept, Stretch, Way, Ways
 from course_utils.leaks.nodes import NODE_BYTES, Nodes
-from course_utils.leaks.process import Process, rises
-from course_utils.leaks.verdict import LEAST_CALLS, LOG, Growth, delay, judge
+from course_utils.leaks.verdict import LOG, Growth, delay, judge
 from course_utils.source.keeping import as_written, keeping_line
+
+_LEAST_BYTES = 8 * 2**20
+"""Less of a process's memory is noise: allocators keep what they may need again."""
 
 
 @dataclass
@@ -32,16 +36,6 @@ class Line:
         """Who keeps it."""
         return self.ways[0][1].holder
 
-    @property
-    def joins(self) -> bool:
-        """Whether, in one container with what grows, it is a part of that."""
-        return self.growth.why in ("", LOG) or self.growth.is_over
-
-    @property
-    def rate(self) -> float:
-        """Bytes a call."""
-        return self.share * sum(self.growth.values.values()) / max(1, len(self.growth.values))
-
 
 @dataclass
 class Reporter:
@@ -49,16 +43,14 @@ class Reporter:
 
     births: Births
     nodes: Nodes
-    process: Process
+    resident: Sequence[tuple[int, int]]  # calls, and what the process held as each began; known on Linux alone
     ran: set[tuple[str, int]]  # files and numbers of lines that did
     warm_up: int  # so many calls from each place are not judged
     limit_bytes: int | None  # the memory that can fill up
     _told: dict[int, Kept] = field(default_factory=dict)  # what is told of, by ``id``
 
-    def report(self, modules: Mapping[str, int], started: int) -> GrowthReport:
-        """The report; ``modules`` says how often each class of module was called, ``started`` how many processes the
-        program began.
-        """
+    def report(self, modules: Mapping[str, int], unwatched: tuple[str, ...]) -> GrowthReport:
+        """The report, given how often each class of module was called, and what the watch could not see."""
         births, limit_bytes, allocated = self.births, self.limit_bytes, None
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             allocated = torch.cuda.memory_allocated()
@@ -80,12 +72,10 @@ class Reporter:
             parts[at] = replace(
                 part, quiet=quiet, verdict="bounded" if missed and part.verdict == "steady" else part.verdict
             )
-        what = "1 process" if started == 1 else f"{started} processes"
-        unwatched = [f"{what} that the script started, such as a data loader's workers."] if started else []
         return GrowthReport(
             births.call, dict(modules), parts[0], parts[1], births.alive_bytes, allocated, limit_bytes,
-            tuple(unwatched), totals=tuple(births.totals[1:]), grew=grew,
-            process=self.process.growth(births.totals, sum(found.host_bytes - found.rate.nbytes for found in findings)),
+            unwatched, totals=tuple(births.totals[1:]), grew=grew,
+            process=self._process_grew(sum(NODE_BYTES * found.nodes // found.every for found in findings)),
         )  # fmt: skip
 
     def _part(self, name: str, of_place: Mapping[int, Sequence[int]]) -> Part:
@@ -103,7 +93,8 @@ class Reporter:
         growing = {line.holder.key for line in lines if not line.growth.why}
         told, others = defaultdict(list), defaultdict(list)
         for line in lines:
-            if line.joins and line.holder.key in growing:
+            # In one container with what grows, it is a part of that.
+            if (line.growth.why in ("", LOG) or line.growth.is_over) and line.holder.key in growing:
                 told[line.holder.key].append(line)
             else:
                 others[line.holder.name or str(line.kept.site), line.growth.why].append(line)
@@ -140,11 +131,12 @@ class Reporter:
         weighed: list[tuple[Way, float]] = []
         for line in lines:
             at = line.kept.site.file, line.kept.site.line
+            rate = line.share * sum(line.growth.values.values()) / max(1, len(line.growth.values))
             sites[at] = line.kept.site
-            made[at] += round(line.rate)
+            made[at] += round(rate)
             values.update({call: round(nbytes * line.share) for call, nbytes in line.growth.values.items()})
             size = max(1, sum(nbytes for nbytes, _ in line.ways))
-            weighed += [(way, line.rate * nbytes / size) for nbytes, way in line.ways]
+            weighed += [(way, rate * nbytes / size) for nbytes, way in line.ways]
         ways = [way for way, _ in weighed]
         graph_bytes = round(sum(nbytes for way, nbytes in weighed if way.graph))
         saved = _sums(weighed, lambda way: way.saved and f"{way.saved} {way.tensor}")
@@ -201,7 +193,7 @@ class Reporter:
         """How the bytes alive grew, and what of that is told of; None where they did not grow to the end."""
         births, first = self.births, self.warm_up + 1
         totals = [*births.totals[first:], births.lasting_bytes]
-        if len(totals) < 2 * LEAST_CALLS or not rises(totals):
+        if len(totals) < 2 * LEAST_CALLS or not _rises(totals):
             return None
         named = sum(kept.total - kept.total_at(first + YOUNG - 1) for kept in self._told.values())
         sites: Counter[Site] = Counter()
@@ -211,23 +203,42 @@ class Reporter:
         rest = tuple(Made(site, nbytes) for site, nbytes in sites.most_common(3))
         return Grew(totals[-1] - totals[0], first, births.call, named, rest)
 
+    def _process_grew(self, of_nodes: int) -> ProcessGrowth | None:
+        """How the process grew, where it grew to the end, and neither tensors nor nodes, so many bytes of these a call,
+        explain it; else None.
+        """
+        points = self.resident[len(self.resident) // 4 :]
+        if len(points) < 2 * LEAST_CALLS:
+            return None
+        levels, known = [nbytes for _, nbytes in points], [self.births.totals[call] for call, _ in points]
+        # What tensors held for a time and gave back, the allocator may keep.
+        nbytes, calls = levels[-1] - levels[0], points[-1][0] - points[0][0]
+        explained = max(known) - known[0] + of_nodes * calls
+        grows = nbytes >= _LEAST_BYTES and nbytes > 2 * explained and _rises(levels)
+        return ProcessGrowth(nbytes, explained, calls) if grows else None
+
+
+def _rises(levels: Sequence[int]) -> bool:
+    """Whether something went on growing: in each quarter it was higher than in the one before."""
+    bounds = [at * len(levels) // 4 for at in range(5)]
+    quarters = [statistics.median(levels[begin:end]) for begin, end in itertools.pairwise(bounds)]
+    steps = [after - before for before, after in itertools.pairwise(quarters)]
+    return min(steps) > 0.15 * max(steps) and levels[-1] > levels[0]
+
 
 def _grown(lines: Sequence[Line], of_nodes: int) -> Stretch | None:
     """The calls over which what some lines left behind grew, and so many bytes of nodes in each."""
     stretches = [(line.growth.stretch, line.share) for line in lines if line.growth.stretch is not None]
-    values = Counter[int]()
-    for stretch, share in stretches:
-        values.update({call: round(nbytes * share) for call, nbytes in stretch.values.items()})
     if not stretches:
         return None
-    return replace(
-        max((stretch for stretch, _ in stretches), key=lambda one: one.peak),
-        values=dict(sorted(values.items())),
-        peak=round(sum(stretch.peak * share for stretch, share in stretches))
-        + of_nodes * max(len(stretch.values) for stretch, _ in stretches),
-        goes_on=any(stretch.goes_on for stretch, _ in stretches),
-        times=max(stretch.times for stretch, _ in stretches),
-    )
+    values, peak = Counter[int](), of_nodes * max(len(stretch.values) for stretch, _ in stretches)
+    for stretch, share in stretches:
+        values.update({call: round(nbytes * share) for call, nbytes in stretch.values.items()})
+        peak += round(stretch.peak * share)
+    every = [stretch for stretch, _ in stretches]
+    goes_on, times = any(one.goes_on for one in every), max(one.times for one in every)
+    largest = max(every, key=lambda one: one.peak)
+    return replace(largest, values=dict(sorted(values.items())), peak=peak, goes_on=goes_on, times=times)
 
 
 def _sums(weighed: Iterable[tuple[Way, float]], text: Callable[[Way], str]) -> Counter[str]:
