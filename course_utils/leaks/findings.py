@@ -107,6 +107,7 @@ class Part:
     rate: Rate | None
     findings: tuple[Finding, ...] = ()
     quiet: tuple[Finding, ...] = ()  # what stays and does not grow
+    trained: int = 0  # how many of its calls a backward pass followed
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,12 +4,12 @@ import itertools
 import re
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 
-from course_utils.base.user_code import Site
+from course_utils.base.user_code import Site, is_user_file
 from course_utils.holders.holder import CACHE_OF, NOBODY, Holder
 from course_utils.leaks.births import Births
 from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part, ProcessGrowth, Rate
@@ -59,19 +59,17 @@ class Reporter:
         of_place: dict[int, list[int]] = defaultdict(list)
         for call, place in enumerate(births.place_of[1:], 1):
             of_place[place].append(call)
-        often = {place: sum(births.trained[call] > 0 for call in calls) for place, calls in of_place.items()}
-        trained = {place for place, calls in of_place.items() if 2 * often[place] >= len(calls)}
-        parts = [
-            self._part("training", {place: of_place[place] for place in trained}),
-            self._part("evaluation", {place: of_place[place] for place in of_place.keys() - trained}),
-        ]
+        of_part: dict[bool, dict[int, list[int]]] = {True: {}, False: {}}
+        for place, calls in of_place.items():
+            of_part[2 * sum(births.trained[call] > 0 for call in calls) >= len(calls)][place] = calls
+        parts = [self._part("training", of_part[True]), self._part("evaluation", of_part[False])]
         findings, grew = [found for part in parts for found in part.findings], self._grew()
         named, missed = {known_by(found.holder) for found in findings}, grew is not None and not grew.all_named
         for at, part in enumerate(parts):
             quiet = tuple(one for one in part.quiet if known_by(one.holder) not in named)
-            parts[at] = replace(
-                part, quiet=quiet, verdict="bounded" if missed and part.verdict == "steady" else part.verdict
-            )
+            verdict = "bounded" if missed and part.verdict == "steady" else part.verdict
+            trained = sum(births.trained[call] > 0 for calls in of_part[not at].values() for call in calls)
+            parts[at] = replace(part, quiet=quiet, verdict=verdict, trained=trained)
         return GrowthReport(
             births.call, dict(modules), parts[0], parts[1], births.alive_bytes, allocated, limit_bytes,
             unwatched, totals=tuple(births.totals[1:]), grew=grew,
@@ -98,17 +96,13 @@ class Reporter:
                 told[line.holder.key].append(line)
             else:
                 others[line.holder.name or str(line.kept.site), line.growth.why].append(line)
-        quiet = tuple(map(self._finding, others.values()))
-        found = list(map(self._finding, told.values()))
-        chains = list(self._chains(set(of_place)))
-        findings = _told_once([one for one in found if one.rate.nbytes or one.nodes], chains)
+        quiet, found = tuple(map(self._finding, others.values())), map(self._finding, told.values())
+        findings = _told_once([one for one in found if one.rate.nbytes or one.nodes], list(self._chains(of_place)))
         if not findings:
             return Part(name, seen, "bounded" if any(one.why != LOG for one in quiet) else "steady", None, (), quiet)
-        rates = [one.rate for one in findings]
-        nbytes, calls = sum(rate.nbytes for rate in rates), min(rate.calls for rate in rates)
-        total = Rate(nbytes, calls, all(rate.is_same for rate in rates))
-        findings.sort(key=lambda one: -one.host_bytes)
-        return Part(name, seen, "growing", total, tuple(findings), quiet)
+        nbytes, calls = sum(one.rate.nbytes for one in findings), min(one.rate.calls for one in findings)
+        rate = Rate(nbytes, calls, all(one.rate.is_same for one in findings))
+        return Part(name, seen, "growing", rate, tuple(sorted(findings, key=lambda one: -one.host_bytes)), quiet)
 
     def _lines(self, kept: Kept, calls: Sequence[int]) -> Iterator[Line]:
         """What one line leaves behind, where that is more than nothing, holder by holder."""
@@ -127,13 +121,10 @@ class Reporter:
 
     def _finding(self, lines: Sequence[Line]) -> Finding:
         """What one holder keeps of what some lines leave behind."""
-        values, made, sites = Counter[int](), Counter[tuple[str, int]](), dict[tuple[str, int], Site]()
-        weighed: list[tuple[Way, float]] = []
+        values, made, weighed = Counter[int](), Counter[Site](), list[tuple[Way, float]]()
         for line in lines:
-            at = line.kept.site.file, line.kept.site.line
             rate = line.share * sum(line.growth.values.values()) / max(1, len(line.growth.values))
-            sites[at] = line.kept.site
-            made[at] += round(rate)
+            made[line.kept.site] += round(rate)
             values.update({call: round(nbytes * line.share) for call, nbytes in line.growth.values.items()})
             size = max(1, sum(nbytes for nbytes, _ in line.ways))
             weighed += [(way, rate * nbytes / size) for nbytes, way in line.ways]
@@ -143,7 +134,9 @@ class Reporter:
         inside = _sums(weighed, lambda way: "" if way.holder.name.startswith(CACHE_OF) else way.inside)
         with_graph = _sums(weighed, lambda way: way.inside if way.graph or way.history else "")
         holder = max((way.holder for way in ways), key=lambda one: one.count)
-        line_of_user = keeping_line(holder, self.ran, {file for file, _ in made})
+        line_of_user = keeping_line(holder, self.ran, {site.file for site in made})
+        if line_of_user is not None and not is_user_file(line_of_user.file):  # a library's function keeps it
+            line_of_user = max(made, key=lambda site: made[site])
         takes_in = any(line.kept.takes_in for line in lines) and holder.kind == "variable"
         bound = re.match(r"([\w.]+)\s*=", line_of_user.source) if takes_in and line_of_user is not None else None
         nodes = max(way.nodes for way in ways)
@@ -152,15 +145,15 @@ class Reporter:
         return Finding(
             holder=replace(holder, name=bound[1] if bound else as_written(holder, line_of_user)),
             line=line_of_user,
-            made=tuple(Made(sites[at], nbytes) for at, nbytes in made.most_common()),
+            made=tuple(Made(site, nbytes) for site, nbytes in made.most_common()),
             rate=Rate(round(sum(values.values()) / max(1, len(values))), len(values), len(set(values.values())) == 1),
             graph_bytes=graph_bytes,
             saved=tuple(saved.most_common()),
             training=any(line.kept.place in trained for line in lines),
             scalar=all(way.scalar for way in ways),
             direct=all(way.direct for way in ways),
-            inside=_together(inside),
-            with_graph=_together(with_graph),
+            inside=tuple(text for text, _ in inside.most_common(3)),
+            with_graph=tuple(text for text, _ in with_graph.most_common(3)),
             error=any(way.error for way in ways),
             history=any(way.history for way in ways),
             goes_back=any(way.goes_back for way in ways),
@@ -173,7 +166,7 @@ class Reporter:
             at_end=round(sum(line.share * line.kept.total for line in lines)),
         )
 
-    def _chains(self, places: set[int]) -> Iterator[Finding]:
+    def _chains(self, places: Container[int]) -> Iterator[Finding]:
         """The variables whose graph leads to many calls, without those that lead to another such variable."""
         chains = self.nodes.chains
         for key, chain in chains.items():
@@ -204,9 +197,7 @@ class Reporter:
         return Grew(totals[-1] - totals[0], first, births.call, named, rest)
 
     def _process_grew(self, of_nodes: int) -> ProcessGrowth | None:
-        """How the process grew, where it grew to the end, and neither tensors nor nodes, so many bytes of these a call,
-        explain it; else None.
-        """
+        """How the process grew, if to the end, and tensors and nodes, so many bytes a call, do not explain it."""
         points = self.resident[len(self.resident) // 4 :]
         if len(points) < 2 * LEAST_CALLS:
             return None
@@ -250,19 +241,9 @@ def _sums(weighed: Iterable[tuple[Way, float]], text: Callable[[Way], str]) -> C
     return sums
 
 
-def _together(inside: Counter[str]) -> tuple[str, ...]:
-    """Where things lie in each entry, the largest first; ``[...]`` where that is at a number of many."""
-    general = {text: re.sub(r"\[\d+\]", "[...]", text) for text in inside}
-    many = Counter(general.values())
-    named = [text if many[general[text]] <= 2 else general[text] for text, _ in inside.most_common()]
-    return tuple(dict.fromkeys(named))[:3]
-
-
 def _told_once(findings: Sequence[Finding], chains: Sequence[Finding]) -> list[Finding]:
-    """Findings on bytes and on chains, without what is told of already.
-
-    A variable that a finding on bytes names is no chain besides. Numbers that were computed from a chain, such as a
-    running mean that is logged, have its graph behind them, and are a number each once it is cut.
+    """Findings on bytes and on chains, each variable once. Numbers that were computed from a chain, such as a running
+    mean that is logged, have its graph behind them, and are a number each once it is cut.
     """
     named = {known_by(found.holder) for found in findings}
     chains = [chain for chain in chains if known_by(chain.holder) not in named]

@@ -1,6 +1,7 @@
 """Watches a loop for bytes that stay alive from call to call (``watch_growth``)."""
 
 import dis
+import functools
 import os
 import threading
 import weakref
@@ -10,8 +11,6 @@ from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from types import CodeType, TracebackType
 from typing import Any
-
-import torch
 
 from course_utils.base.errors import explain
 from course_utils.base.text import describe, message_of
@@ -82,7 +81,8 @@ class watch_growth:
         self._births, self._loops = Births(lambda: self._round(_BACKWARD, BACKWARD_PASS), self._goes_round), Loops()
         self._codes: dict[CodeType, None] = {}  # of functions of the user's that ran
         self._ran_before: set[tuple[str, int]] = set()  # lines, before the watch
-        self._calls = Calls(self._begins, lambda: bool(self._births.trained[self._births.call]))
+        begins = functools.partial(self._round, _MODULE)
+        self._calls = Calls(begins, lambda: bool(self._births.trained[self._births.call]))
         self._told_by, self._failure = _LOOP, ""
         self._begin_anew()
         self._last: GrowthReport | None = None
@@ -136,9 +136,6 @@ class watch_growth:
         if self._running or self._last is None:
             self._last = self._make_report(None)
         return self._last
-
-    def _begins(self, module: torch.nn.Module, args: tuple, place: Place) -> None:
-        self._round(_MODULE, type(module).__name__, place, args)
 
     def _goes_round(self, frame: Any) -> None:
         makes, self._births.makes = self._births.makes, None  # what is made meanwhile is not the program's
