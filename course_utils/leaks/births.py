@@ -190,7 +190,7 @@ class Births:
         return self.alive_bytes - sum(birth.nbytes for birth in batch if birth() is not None)
 
     def _made_for(self, args: tuple) -> list[Birth]:
-        """Takes a call's batch, and what was made after it, out of the last call's births; of what is older, nothing."""
+        """Takes a call's batch, and what was made after it, out of the last call's births; of older ones none."""
         window = self._windows[-1][1]
         given = {record.key for tensor in _tensors_in(args) for record in self.recorder.records(tensor)}
         places = [at for at in range(self._given, len(window)) if window[at].key in given and window[at]()]

@@ -48,7 +48,7 @@ class Calls:
 
     def start(self) -> None:
         """Begins to watch every module of the process."""
-        _MODULES_MADE.add(self)
+        _MODULES_MADE.add(self.made)
         waiting: list[type] = [torch.nn.Module]
         while waiting:
             kind = waiting.pop()
@@ -57,7 +57,7 @@ class Calls:
 
     def stop(self) -> None:
         """Watches no more."""
-        _MODULES_MADE.remove(self)
+        _MODULES_MADE.remove(self.made)
         for kind in self._kinds:
             _calls_of(kind).remove(self)
         self._kinds.clear()
@@ -122,16 +122,18 @@ def _calls_of(kind: type) -> Shared:
     return replaced(kind, "__call__", _telling_of_calls)
 
 
-def _telling_of_modules(plain: Callable, listeners: list[Calls]) -> Callable:
-    def init(module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
-        plain(module, *args, **kwargs)
-        for calls in tuple(listeners):
-            calls.made(module)
+def telling_after(plain: Callable, listeners: list[Callable]) -> Callable:
+    """Calls each listener with the object whose method has run."""
 
-    return init
+    def method(owner: Any, *args: Any, **kwargs: Any) -> None:
+        plain(owner, *args, **kwargs)
+        for tell in tuple(listeners):
+            tell(owner)
+
+    return method
 
 
-_MODULES_MADE = replaced(torch.nn.Module, "__init__", _telling_of_modules)
+_MODULES_MADE = replaced(torch.nn.Module, "__init__", telling_after)
 
 
 class _InThread(threading.local):

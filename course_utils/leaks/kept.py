@@ -22,11 +22,9 @@ _MOST_STRETCHES = 32
 
 
 class Birth(Storage):
-    """A storage that is watched, and the call that it came from.
-
-    What is made anew of itself in every call is one thing: ``bank = torch.cat([bank, batch])``, a metric that copies
-    its lists. A storage that the same line made of one from an earlier call is that one's heir, and when that one dies,
-    it takes over its bytes with the calls that they came from.
+    """A storage that is watched, and the call that it came from. What a line makes anew of itself in every call is one
+    thing: ``bank = torch.cat([bank, batch])``. The new storage is the old one's heir: when that one dies, it takes over
+    its bytes with the calls that they came from.
     """
 
     __slots__ = ("ancestor", "call", "came", "heir", "joined", "kept")
@@ -44,9 +42,7 @@ class Birth(Storage):
         return self.came if self.came is not None else {self.call: self.nbytes}
 
     def is_made_of(self, before: Optional["Birth"]) -> None:
-        """Makes it the heir of what an operation made it of, where the same line made that in a call before. What lies
-        between the two, in the same call, is passed over.
-        """
+        """Makes it the heir of what the same line made in a call before, be it by way of others in this call."""
         if before is not None and before.call == self.call:
             before = before.ancestor
         if before is None or before.call < 1 or before.site != self.site:

@@ -63,13 +63,12 @@ class Chain:
         self.root = _name(graph.thread, root)
         values = {call: NODE_BYTES * graph.counts[call] for call in sorted(graph.counts)}
         self.stretch = Stretch(values, sum(values.values()), times=self.stretch.times)
-        mark, me = type("Mark", (), {})(), weakref.ref(self)
 
         def ended(_: object) -> None:
-            chain = me()
-            if chain is not None and chain.stretch.goes_on:
-                chain.end(births, user_site(sys._getframe(1)))
+            if self.stretch.goes_on:
+                self.end(births, user_site(sys._getframe(1)))
 
+        mark = set[None]()  # anything that can be referred to weakly
         root.metadata.setdefault(__name__, []).append(mark)
         self._mark = weakref.ref(mark, ended)
 
@@ -165,8 +164,8 @@ class Nodes:
             del self._carried[old]
 
     def ways(self, paths: Mapping[int, Path], calls: Mapping[int, int]) -> dict[int, Way]:
-        """What ways to storages say about who keeps them, by the storage's ``id``, as are the calls that made these. A
-        variable that only leads to what another one carries over from call to call is not told of: that other one is.
+        """What ways to storages say, by ``id``, given the calls that made these. In place of a variable that only leads
+        to what another one carries over from call to call, that other one is told of.
         """
         ways = {key: self._way(path, calls[key]) for key, path in paths.items()}
         instead: dict[Key, Holder] = {}

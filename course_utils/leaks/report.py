@@ -54,8 +54,7 @@ class Reporter:
         births, limit_bytes, allocated = self.births, self.limit_bytes, None
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             allocated = torch.cuda.memory_allocated()
-            if limit_bytes is None:
-                limit_bytes = torch.cuda.mem_get_info()[1]
+            limit_bytes = limit_bytes or torch.cuda.mem_get_info()[1]
         of_place: dict[int, list[int]] = defaultdict(list)
         for call, place in enumerate(births.place_of[1:], 1):
             of_place[place].append(call)

@@ -85,8 +85,8 @@ def _by_calls(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None
 
 
 def _whole(stretch: Stretch, births: Births, kept: Kept, values: Mapping[int, int]) -> Stretch:
-    """With the calls that were too young to be counted when it was given back, each like most of the others; and while
-    it goes on, without what will still go of the youngest.
+    """With the calls that were too young when it was given back, each like most; while it goes on, without what will
+    still go of the youngest.
     """
     if stretch.goes_on:
         most, old = max(values.values()), births.call - YOUNG

@@ -19,7 +19,7 @@ from course_utils.holders.find import find
 from course_utils.holders.holder import NOBODY, says_more
 from course_utils.holders.search import Search
 from course_utils.leaks.births import Births
-from course_utils.leaks.calls import BACKWARD_PASS, LOOP, NO_PLACE, Calls, Loops, Place
+from course_utils.leaks.calls import BACKWARD_PASS, LOOP, NO_PLACE, Calls, Loops, Place, telling_after
 from course_utils.leaks.findings import GrowthReport
 from course_utils.leaks.kept import Birth, Kept, Way
 from course_utils.leaks.nodes import LEAST_CALLS, Nodes
@@ -99,7 +99,7 @@ class watch_growth:
             raise RuntimeError(explain(*said, try_this="watch_growth()"))
         self._entered = self._running = True
         self._ran_before = self._lines_that_ran()
-        _STARTS.add(self)
+        _STARTS.add(self._process_started)
         _RUNNING.add(self)
         self._calls.start()
         self._births.start()
@@ -118,7 +118,7 @@ class watch_growth:
 
     def _leave(self) -> None:
         self._running = False
-        _STARTS.remove(self)
+        _STARTS.remove(self._process_started)
         self._calls.stop()
         self._births.stop()
 
@@ -136,6 +136,9 @@ class watch_growth:
         if self._running or self._last is None:
             self._last = self._make_report(None)
         return self._last
+
+    def _process_started(self, process: BaseProcess) -> None:
+        self.started += 1
 
     def _goes_round(self, frame: Any) -> None:
         makes, self._births.makes = self._births.makes, None  # what is made meanwhile is not the program's
@@ -241,14 +244,5 @@ def resident() -> int:
         return 0
 
 
-def _counting(plain: Callable, watches: list[watch_growth]) -> Callable:
-    def start(process: BaseProcess) -> None:
-        plain(process)
-        for watch in tuple(watches):
-            watch.started += 1
-
-    return start
-
-
-_STARTS: Any = replaced(BaseProcess, "start", _counting)
+_STARTS: Any = replaced(BaseProcess, "start", telling_after)
 """Processes that ``multiprocessing`` begins: training that is shared out, a data loader's workers."""
