@@ -15,8 +15,7 @@ import torch
 
 from course_utils.base.text import format_bytes
 from course_utils.base.user_code import asked_for, exit_code, print_error
-from course_utils.leaks.process import resident
-from course_utils.leaks.watch import watch_growth
+from course_utils.leaks.watch import resident, watch_growth
 
 GROWS = 3
 """The exit code where ``--fail-on-growth`` was given, and something grows in a script that ended well."""

@@ -149,10 +149,10 @@ def _rewritten(found: Finding, cut: str) -> str:
         value = statement.value
     elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and statement.value.args:
         value = statement.value.args[-1]
-    elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BinOp):
-        value, target = statement.value, ast.unparse(statement.targets[0])
-    elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
-        value = statement.value
+    elif isinstance(statement, ast.Assign):
+        target = ast.unparse(statement.targets[0])
+        if isinstance(statement.value, ast.BinOp) or isinstance(statement.targets[0], ast.Subscript):
+            value = statement.value
     if isinstance(value, (ast.List, ast.Tuple)):  # losses += [loss]
         value = value.elts[0] if len(value.elts) == 1 else None
     operands = [one for one in _operands(value) if ast.unparse(one) != target]
@@ -172,10 +172,8 @@ def _operands(value: ast.expr | None) -> list[ast.expr]:
 
 
 def _is_only_logged(found: Finding) -> bool:
-    """Whether a plain number will do in place of a tensor: nothing that only a tensor can do is done with what is kept.
-
-    Looked at is the file of the line that keeps; what is computed from the holder, or is returned, counts too. In doubt
-    a tensor is needed.
+    """Whether a number will do: in the file of the line that keeps, nothing that only a tensor can do is done with what
+    is kept, or is computed from it. In doubt a tensor is needed.
     """
     tree = parsed(found.line.file) if found.line is not None else None
     if tree is None:

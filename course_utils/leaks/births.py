@@ -14,14 +14,10 @@ from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, user_site
 from course_utils.graph.references import living_tensors
 from course_utils.leaks.calls import Place
-from course_utils.leaks.kept import Birth, Kept
+from course_utils.leaks.kept import YOUNG, Birth, Kept
 from course_utils.record import NEW_THREADS, UNCOMPILED
 from course_utils.record.operations import OperationWatch, Run
 from course_utils.record.storages import OLD, Listener, Recorder
-
-YOUNG = 3
-"""A storage counts as kept when so many calls have begun after the one it was made in: a loop's variables hold the last
-call's until they are bound anew, and the batch of a call is made before it begins."""
 
 BEFORE = -1
 """The call of storages that are older than the watch."""
@@ -30,9 +26,7 @@ _JOINS = (torch.ops.aten.cat.default, torch.ops.aten.stack.default)
 
 
 class Thread:
-    """The calls that began in one thread, and the number of the first node after each: autograd numbers the nodes of
-    each thread by itself.
-    """
+    """Calls that began in one thread, and the number of the first node after each: autograd numbers by thread."""
 
     def __init__(self) -> None:
         self._calls: list[int] = []
@@ -68,7 +62,7 @@ class Births:
     def __init__(self, after_backward: Callable[[], None], makes: Callable[[Any], None]) -> None:
         self._after_backward = after_backward  # called before what comes after a backward pass
         self.makes: Callable[[Any], None] | None = makes  # called with the frame in which an operation makes something
-        self._backward_ran = self._on = False
+        self._backward_ran = False
         self.alive_bytes = 0  # of all known storages that live now
         self.recorder = Recorder(lines=True, listener=Listener(Birth, self._born, self._died))
         self.live: dict[int, Birth] = self.recorder.live  # type: ignore[assignment]  # they are births
@@ -94,13 +88,9 @@ class Births:
         birth.kept = birth.came = birth.ancestor = birth.heir = None
         birth.call, birth.joined = BEFORE, False
         self.alive_bytes += birth.nbytes
-        if not self._on:
-            return
         by_backward = birth.born_task >= 0
-        if by_backward:
-            self._backward_ran = True
-        elif self._backward_ran:
-            self._backward_ran = False
+        before, self._backward_ran = self._backward_ran, by_backward
+        if before and not by_backward:
             self._after_backward()
         if birth.op is OLD:  # met, and made elsewhere: by another thread or a loader, perhaps all at once
             return
@@ -151,7 +141,6 @@ class Births:
         UNCOMPILED.add(self)
         NEW_THREADS.add(self.in_thread)
         self._modes = [OperationWatch.enter(*self._watchers)]
-        self._on = True
 
     @contextlib.contextmanager
     def in_thread(self) -> Iterator[None]:
@@ -168,9 +157,7 @@ class Births:
             mode.leave(*self._watchers)
 
     def next_call(self, place: Place, args: tuple = ()) -> None:
-        """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on. What the model is called with
-        belongs to this call, and so does what was made after it.
-        """
+        """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on. Its batch belongs to it."""
         self.call += 1
         self.trained.append(0)
         self.place_of.append(self.places.setdefault(place, len(self.places)))
@@ -190,53 +177,42 @@ class Births:
 
     def keep(self, until: int) -> None:
         """Counts as kept what was made in calls up to one, and lives."""
-        for call, window in self._windows:
-            if call <= until:
-                for birth in window:
-                    if birth() is not None and birth.nbytes and birth.kept is None:
-                        self._keep(birth)
+        for birth in [birth for call, window in self._windows if call <= until for birth in window]:
+            if birth() is not None and birth.nbytes and birth.kept is None:
+                self._keep(birth)
         while self._windows and self._windows[0][0] <= min(until, self.call - YOUNG):
             self._windows.popleft()
 
     @property
     def lasting_bytes(self) -> int:
-        """Bytes of all known storages that live now, without the batch of the last call: one program holds that after
-        the call and another does not.
-        """
+        """Bytes of all known storages that live now, but for the last call's batch, which not all programs hold on."""
         batch = self._windows[-1][1][: self._given]
         return self.alive_bytes - sum(birth.nbytes for birth in batch if birth() is not None)
 
     def _made_for(self, args: tuple) -> list[Birth]:
-        """Takes the call's own batch, and what was made after it, out of the last call's births. Batches that were made
-        several at once belong to the first call after; those made before any call, to none.
-        """
-        window = self._windows[-1][1] if self._windows else []
+        """Takes a call's batch, and what was made after it, out of the last call's births; of older ones none."""
+        window = self._windows[-1][1]
         given = {record.key for tensor in _tensors_in(args) for record in self.recorder.records(tensor)}
-        first = next(
-            (place for place in range(self._given, len(window)) if window[place].key in given and window[place]()), None
-        )
-        if first is None or self.call == 1 or any(birth.born_task >= 0 for birth in window[first:]):
+        places = [at for at in range(self._given, len(window)) if window[at].key in given and window[at]()]
+        batch = window[places[0] :] if places and self.call > 1 else []
+        if any(birth.born_task >= 0 for birth in batch):
             return []
-        batch = window[first:]
-        del window[first:]
+        del window[len(window) - len(batch) :]
         for birth in batch:
             birth.call = self.call
         return batch
 
     def thread_of(self, tensor: torch.Tensor) -> Thread:
         """Where a tensor was made; the thread of the first call where that is not known."""
-        calls = [record.call for record in self.recorder.records(tensor)]
-        return self.thread_of_call(max(calls, default=0))
+        return self.thread_of_call(max((record.call for record in self.recorder.records(tensor)), default=0))
 
     def thread_of_call(self, call: int) -> Thread:
         """Where a call began; the thread of the first one for what was made before any."""
         return self._threads[max(call, 1) - 1]
 
     def _keep(self, birth: Birth) -> Kept:
-        key = (birth.site, birth.device, self.place_of[birth.call])
-        kept = self.kept.get(key)
-        if kept is None:
-            kept = self.kept[key] = Kept(birth.site, key[-1])
+        place = self.place_of[birth.call]
+        kept = self.kept.setdefault((birth.site, birth.device, place), Kept(birth.site, place))
         self._changed[id(kept)] = kept
         kept.add(birth)
         return kept

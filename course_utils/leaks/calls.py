@@ -34,15 +34,12 @@ NO_PLACE: Place = NOWHERE, False, False
 class Calls:
     """Tells each time that an outermost module with parameters is called, in whichever thread.
 
-    Where a loop calls several modules in turn, such as an encoder and a decoder, one round of them is one call: it
-    begins when a module is called that was called already since the last one began, or one that was made since then, of
-    the same class; or that is called after a backward pass. Recomputation during a backward pass is no call, and
-    neither is a module without parameters, such as a loss.
+    Where a loop calls several modules in turn, one round of them is one call: it begins with a module that was called
+    already since the last one began, or one made since then, of the same class; or after a backward pass. Recomputation
+    during a backward pass is no call, nor is a module without parameters, such as a loss.
     """
 
-    def __init__(
-        self, begins: Callable[[torch.nn.Module, tuple, Place], None], backward_ran: Callable[[], bool]
-    ) -> None:
+    def __init__(self, begins: Callable[[str, Place, tuple], None], backward_ran: Callable[[], bool]) -> None:
         self._begins, self._backward_ran = begins, backward_ran  # since the last call began
         self._here = _InThread()
         self._has_parameters: weakref.WeakKeyDictionary[torch.nn.Module, bool] = weakref.WeakKeyDictionary()
@@ -51,7 +48,7 @@ class Calls:
 
     def start(self) -> None:
         """Begins to watch every module of the process."""
-        _MODULES_MADE.add(self)
+        _MODULES_MADE.add(self.made)
         waiting: list[type] = [torch.nn.Module]
         while waiting:
             kind = waiting.pop()
@@ -60,7 +57,7 @@ class Calls:
 
     def stop(self) -> None:
         """Watches no more."""
-        _MODULES_MADE.remove(self)
+        _MODULES_MADE.remove(self.made)
         for kind in self._kinds:
             _calls_of(kind).remove(self)
         self._kinds.clear()
@@ -83,7 +80,11 @@ class Calls:
         """A module is called, from a frame."""
         here = self._here
         here.depth += 1
-        if here.depth > 1 or current_graph_task() >= 0 or not self._counts(module):
+        if here.depth > 1 or current_graph_task() >= 0:
+            return
+        if module not in self._has_parameters:
+            self._has_parameters[module] = next(module.parameters(), None) is not None
+        if not self._has_parameters[module]:
             return
         anew = id(module) in self._new and type(module) in here.kinds
         if id(module) in here.round or anew or self._backward_ran():
@@ -94,17 +95,12 @@ class Calls:
         here.kinds.add(type(module))
         if first:
             self._new.clear()
-            self._begins(module, args, (user_site(frame), torch.is_grad_enabled(), module.training))
+            place = user_site(frame), torch.is_grad_enabled(), module.training
+            self._begins(type(module).__name__, place, args)
 
     def after(self) -> None:
         """The call has ended."""
         self._here.depth = max(0, self._here.depth - 1)
-
-    def _counts(self, module: torch.nn.Module) -> bool:
-        known = self._has_parameters.get(module)
-        if known is None:
-            known = self._has_parameters[module] = next(module.parameters(), None) is not None
-        return known
 
 
 def _telling_of_calls(plain: Callable, listeners: list[Calls]) -> Callable:
@@ -126,16 +122,18 @@ def _calls_of(kind: type) -> Shared:
     return replaced(kind, "__call__", _telling_of_calls)
 
 
-def _telling_of_modules(plain: Callable, listeners: list[Calls]) -> Callable:
-    def init(module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
-        plain(module, *args, **kwargs)
-        for calls in tuple(listeners):
-            calls.made(module)
+def telling_after(plain: Callable, listeners: list[Callable]) -> Callable:
+    """Calls each listener with the object whose method has run."""
 
-    return init
+    def method(owner: Any, *args: Any, **kwargs: Any) -> None:
+        plain(owner, *args, **kwargs)
+        for tell in tuple(listeners):
+            tell(owner)
+
+    return method
 
 
-_MODULES_MADE = replaced(torch.nn.Module, "__init__", _telling_of_modules)
+_MODULES_MADE = replaced(torch.nn.Module, "__init__", telling_after)
 
 
 class _InThread(threading.local):
@@ -150,13 +148,10 @@ class _InThread(threading.local):
 class Loops:
     """Sees where a loop of the user's goes back, from the frames of operations alone: the last resort of a program that
     calls no module and computes no gradient.
-
-    Attributes:
-        begins_at: the line where a round begins; None until one loop has gone round often enough.
     """
 
     def __init__(self) -> None:
-        self.begins_at: Site | None = None
+        self.begins_at: Site | None = None  # where a round begins; not known until one loop has gone round often enough
         self._last: list[tuple[int, int]] = []
         self._rounds: Counter[CodeType] = Counter()
         self._same = 0

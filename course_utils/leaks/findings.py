@@ -12,7 +12,6 @@ from course_utils.draw.page import Drawing
 from course_utils.holders.holder import Holder
 from course_utils.leaks.kept import Stretch
 from course_utils.leaks.nodes import NODE_BYTES
-from course_utils.leaks.process import ProcessGrowth
 from course_utils.leaks.words import report_card
 
 
@@ -47,6 +46,15 @@ class Rate:
     nbytes: int
     calls: int  # it was taken from so many
     is_same: bool  # in each of them
+
+
+@dataclass(frozen=True)
+class ProcessGrowth:
+    """Memory of the process that went on growing, in bytes."""
+
+    nbytes: int  # by how much, from an early call to the last
+    tensors: int  # how much of it tensors and nodes explain
+    calls: int  # over so many calls
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,7 @@ class Part:
     rate: Rate | None
     findings: tuple[Finding, ...] = ()
     quiet: tuple[Finding, ...] = ()  # what stays and does not grow
+    trained: int = 0  # how many of its calls a backward pass followed
 
 
 @dataclass(frozen=True, repr=False)

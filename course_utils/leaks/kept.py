@@ -2,7 +2,7 @@
 that grew (``Stretch``).
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Optional
@@ -11,15 +11,20 @@ from course_utils.base.user_code import NOWHERE, Site
 from course_utils.holders.holder import Link
 from course_utils.record.storages import Storage
 
+YOUNG = 3
+"""A storage counts as kept when so many calls have begun after the one it was made in: a loop's variables hold the last
+call's until they are bound anew, and the batch of a call is made before it begins."""
+
+LEAST_CALLS = 4
+"""So many calls must have left something behind before it can be said to grow."""
+
 _MOST_STRETCHES = 32
 
 
 class Birth(Storage):
-    """A storage that is watched, and the call that it came from.
-
-    What is made anew of itself in every call is one thing: ``bank = torch.cat([bank, batch])``, a metric that copies
-    its lists. A storage that the same line made of one from an earlier call is that one's heir, and when that one dies,
-    it takes over its bytes with the calls that they came from.
+    """A storage that is watched, and the call that it came from. What a line makes anew of itself in every call is one
+    thing: ``bank = torch.cat([bank, batch])``. The new storage is the old one's heir: when that one dies, it takes over
+    its bytes with the calls that they came from.
     """
 
     __slots__ = ("ancestor", "call", "came", "heir", "joined", "kept")
@@ -37,9 +42,7 @@ class Birth(Storage):
         return self.came if self.came is not None else {self.call: self.nbytes}
 
     def is_made_of(self, before: Optional["Birth"]) -> None:
-        """Makes it the heir of what an operation made it of, where the same line made that in a call before. What lies
-        between the two, in the same call, is passed over.
-        """
+        """Makes it the heir of what the same line made in a call before, be it by way of others in this call."""
         if before is not None and before.call == self.call:
             before = before.ancestor
         if before is None or before.call < 1 or before.site != self.site:
@@ -100,12 +103,13 @@ class Kept:
         self.alive: Counter[int] = Counter()  # bytes by the call that they came from
         self.total = 0
         self.history: list[tuple[int, int]] = []  # (call, total) where it changed
-        self.ended: list[Stretch] = []  # those that were given back, the latest ones
+        self.ended: deque[Stretch] = deque(maxlen=_MOST_STRETCHES)  # those that were given back
         self.takes_in = False  # one storage takes in more with every call
         self.ways: Ways = ()  # how samples of it are kept, with the bytes of each
-        self.looked_at: dict[int, int] = {}  # bytes by call, when these were found
         self.next_search = 6  # so many calls with living storages, and it is time to look for the holder
-        self._peak_calls = self._peak = 0
+        self._peak = self._most = 0  # the total at most, since most was given back and ever
+        self._youngest = 0  # the youngest call of which all was given back, since the last one began
+        self._outlived = 0  # before this call, something younger went than what stayed
         self._gone: Counter[int] = Counter()  # since the peak: bytes by call
         self._last = NOWHERE, False, False  # what was given back last: where, by a backward pass, joined before
 
@@ -115,7 +119,6 @@ class Kept:
         self.births[id(birth)] = birth
         self.alive.update(birth.by_call)
         self.total += birth.nbytes
-        self._peak_calls = max(self._peak_calls, len(self.alive))
 
     def remove(self, birth: Birth) -> None:
         """Counts it no longer."""
@@ -130,37 +133,54 @@ class Kept:
     def give_back(self, birth: Birth, in_backward: bool, running: Site) -> None:
         """Notes that one counts no longer since it died, while a line of the user's was running."""
         self._last = running, in_backward, birth.joined
+        if birth.call not in self.alive:
+            self._youngest = max(self._youngest, birth.call)
         self._gone.update(birth.by_call)
 
     def note(self, call: int) -> None:
         """Notes the total as a call begins, and whether most of it was given back since the last one."""
         stretch = self.stretch()
         if not stretch.goes_on:
-            if self._peak_calls >= 3:
-                self.ended = [*self.ended[1 - _MOST_STRETCHES :], replace(stretch, until=call)]
-            self._peak_calls, self._peak = len(self.alive), 0
+            if len(stretch.values) >= LEAST_CALLS:
+                self.ended.append(replace(stretch, until=call))
+            self._peak = 0
         if self.total >= self._peak:
             self._peak = self.total
             self._gone.clear()
+        if self.total > self._most:
+            self._most, self._outlived = self.total, 0
+        elif self._outlives:
+            self._outlived = call
+        self._youngest = 0
         if not self.history or self.history[-1][1] != self.total:
             self.history.append((call, self.total))
 
     def stretch(self) -> Stretch:
-        """What has grown since most was given back last, or up to now; it ends where most of its calls are gone."""
-        if self.alive and len(self.alive) * 3 >= self._peak_calls:
-            return Stretch(dict(self.alive), self.total)
+        """What has grown since most was given back last, or up to now; it ends where most of its bytes are gone."""
+        if self.alive and self.total * 3 >= self._peak:
+            lasting = self.lasting
+            return Stretch(lasting, sum(lasting.values()))
         values, (at, by_backward, joined) = self.alive + self._gone, self._last
         return Stretch(dict(sorted(values.items())), values.total(), False, 0, by_backward, joined, at)
+
+    @property
+    def lasting(self) -> dict[int, int]:
+        """Bytes by call of what lives; where something younger was given back, and there is not more than ever before,
+        of what has outlived that: it is another holder's.
+        """
+        older = {call: nbytes for call, nbytes in self.alive.items() if call < self._outlived}
+        return older if older and not self._outlives else dict(self.alive)
+
+    @property
+    def _outlives(self) -> bool:
+        """Whether there is something older than what was given back since the last call began."""
+        return next(iter(self.alive), self._youngest) < self._youngest
 
     def total_at(self, call: int) -> int:
         """The bytes kept when a call began."""
         return next((total for at, total in reversed(self.history) if at <= call), 0)
 
     def grown_since(self, call: int) -> int:
-        """How many bytes more stay than when a call began: never less was kept since, and what came after the last fall
-        counts where it is more than ever before.
-        """
-        totals = [total for _, total in self.history] + [self.total]
-        last_fall = max((at for at in range(1, len(totals)) if totals[at] < totals[at - 1]), default=0)
-        stays = totals[-1] if totals[-1] > max(totals[: last_fall + 1]) else totals[last_fall]
-        return stays - min([self.total_at(call), *(total for at, total in self.history if at > call)])
+        """How many bytes more last than when a call began: never less was kept since."""
+        since = [self.total_at(call), *(total for at, total in self.history if at > call)]
+        return sum(self.lasting.values()) - min(since)

@@ -1,10 +1,9 @@
 """Graphs that lead from call to call (``Nodes``): how many nodes of each call a variable still leads to, and which
 variable carries them over.
 
-After ``backward()`` the nodes of a graph hold no tensors any more, but they are there as long as something leads to
-them: ``total += loss``. A recurrent state, and all that is computed from it, lead to every call before:
-``output, state = rnn(x, state)``. Only the state is what has to be cut off: the one whose value, as it was when an
-earlier call began, is part of the graph of a later call.
+After ``backward()`` nodes hold no tensors, but stay as long as something leads to them: ``total += loss``. Of a state
+and all that is computed from it, only the state has to be cut off: the one whose value, as it was when an earlier call
+began, is part of the graph of a later call.
 """
 
 import itertools
@@ -42,10 +41,6 @@ Name = tuple[int, str, int]
 Key = tuple[str, ...]
 
 
-class _Mark:
-    """Dies with the node that it is tied to."""
-
-
 class Chain:
     """A variable whose graph leads back to many calls."""
 
@@ -53,7 +48,7 @@ class Chain:
         self.link = link
         self.root: Name | None = None  # the node that it led to directly, at the last count
         self.stretch = Stretch({}, 0)
-        self.leads_to: frozenset[Key] = frozenset()  # keys of the holders whose graphs are part of it
+        self.leads_to: set[Key] = set()  # keys of the holders whose graphs are part of it
         self._mark: Any = None
 
     @property
@@ -61,20 +56,19 @@ class Chain:
         """Nodes a call."""
         return round(statistics.median(self.stretch.values.values()) / NODE_BYTES)
 
-    def goes_on(self, graph: "_Graph", leads_to: frozenset[Key], births: Births) -> None:
+    def goes_on(self, graph: "_Graph", leads_to: set[Key], births: Births) -> None:
         """Takes over what a count has found, and waits for the end: what is tied to a node dies with it."""
         self.leads_to = self.leads_to | leads_to if self.stretch.goes_on else leads_to
         root, self.link = next(iter(graph.nodes)), graph.link
         self.root = _name(graph.thread, root)
         values = {call: NODE_BYTES * graph.counts[call] for call in sorted(graph.counts)}
         self.stretch = Stretch(values, sum(values.values()), times=self.stretch.times)
-        mark, me = _Mark(), weakref.ref(self)
 
         def ended(_: object) -> None:
-            chain = me()
-            if chain is not None and chain.stretch.goes_on:
-                chain.end(births, user_site(sys._getframe(1)))
+            if self.stretch.goes_on:
+                self.end(births, user_site(sys._getframe(1)))
 
+        mark = set[None]()  # anything that can be referred to weakly
         root.metadata.setdefault(__name__, []).append(mark)
         self._mark = weakref.ref(mark, ended)
 
@@ -85,9 +79,8 @@ class Chain:
         since = range(calls[-1] + every, births.call + 1, every)
         more = [call for call in since if place_of[call] == place_of[calls[-1]]]
         values = {**self.stretch.values, **dict.fromkeys(more, NODE_BYTES * self.rate)}
-        self.stretch = Stretch(
-            values, sum(values.values()), False, births.call, given_back_at=site, times=self.stretch.times + 1
-        )
+        times, total = self.stretch.times + 1, sum(values.values())
+        self.stretch = Stretch(values, total, False, births.call, given_back_at=site, times=times)
 
 
 class _Graph:
@@ -101,16 +94,13 @@ class _Graph:
         self.counts = Counter(self.thread.call_of(node._sequence_nr()) for node in self.nodes)  # nodes by call
         del self.counts[0]
         self._new = sorted(self.counts)
-        if known is not None and any(_name(self.thread, node) == former for node in self.nodes):
+        self.names = {_name(self.thread, node) for node in self.nodes}
+        if known is not None and former in self.names:
             self.counts[self.thread.call_of(first)] -= 1
             self.counts.update({call: nbytes // NODE_BYTES for call, nbytes in known.stretch.values.items()})
         waited = [delay for at in self.counts if (delay := births.trained[at])]
         # Of a graph over many calls, that one pass has gone through at last, nothing is left but the end.
         self.backward_came_at_once = bool(waited) and statistics.median(waited) <= 2
-
-    def names(self) -> set[Name]:
-        """What tells the nodes from all others."""
-        return {_name(self.thread, node) for node in self.nodes}
 
     def is_freed(self) -> bool:
         """Whether backward has gone through the nodes of an earlier call: they hold nothing but single numbers."""
@@ -118,7 +108,7 @@ class _Graph:
         for node in self.nodes:
             for slot in saved_slots(node) if self.thread.call_of(node._sequence_nr()) == earlier else ():
                 freed += slot.freed
-                if isinstance(slot.value, torch.Tensor) and slot.value.numel() > 1 and slot.value.grad_fn is not None:
+                if _is_whole(slot) and not slot.freed and slot.value.grad_fn is not None:
                     return False
         return freed > 0
 
@@ -150,9 +140,7 @@ class Nodes:
         """Counts, as a call begins, the nodes behind every variable that holds something with a history."""
         # For no storage: up to every such variable.
         looking, call = search_from_users_variables(Search((-1,), graphs=False)), self._births.call
-        # The next loop may do the same, and be over before long.
-        soon = any(not chain.stretch.goes_on for chain in self.chains.values())
-        self.next_count = call + (LEAST_CALLS + 2 if soon else max(_GAP, call // 3))
+        self.next_count = call + max(_GAP, call // 3)
         self.note(looking)
         found: dict[Key, _Graph] = {}
         for link, tensor in _variables(looking):
@@ -161,15 +149,12 @@ class Nodes:
         for key, graph in found.items():
             if len(graph.counts) < LEAST_CALLS or not graph.backward_came_at_once or not graph.is_freed():
                 continue
-            names = graph.names()
-            carried = {self._carried[name].key for name in names & self._carried.keys()} - {key}
-            gone = [one for other, one in self.chains.items() if other in carried - found.keys()]
-            renamed = [one for one in gone if one.stretch.goes_on]
-            chain = renamed[0] if renamed and key not in self.chains else self.chains.setdefault(key, Chain(graph.link))
-            if chain.root is not None and chain.stretch.goes_on and chain.root not in names:
+            carried = {self._carried[name].key for name in graph.names & self._carried.keys()} - {key}
+            chain = self.chains.setdefault(key, Chain(graph.link))
+            if chain.root is not None and chain.stretch.goes_on and chain.root not in graph.names:
                 chain.end(self._births, NOWHERE)
             if len(chain.stretch.values) <= len(graph.counts):
-                chain.goes_on(graph, frozenset(carried), self._births)
+                chain.goes_on(graph, carried, self._births)
 
     def note(self, looking: Search) -> None:
         """Notes the variables that hold something with a history now, as a call begins."""
@@ -179,8 +164,8 @@ class Nodes:
             del self._carried[old]
 
     def ways(self, paths: Mapping[int, Path], calls: Mapping[int, int]) -> dict[int, Way]:
-        """What ways to storages say about who keeps them, by the storage's ``id``, as are the calls that made these. A
-        variable that only leads to what another one carries over from call to call is not told of: that other one is.
+        """What ways to storages say, by ``id``, given the calls that made these. In place of a variable that only leads
+        to what another one carries over from call to call, that other one is told of.
         """
         ways = {key: self._way(path, calls[key]) for key, path in paths.items()}
         instead: dict[Key, Holder] = {}
@@ -202,7 +187,7 @@ class Nodes:
         first = thread.first_of(call)
         nodes = _history(held.grad_fn, first)
         own = sum(thread.call_of(node._sequence_nr()) == call for node in nodes)
-        saved = next((slots for node in nodes if (slots := _saved(node))), [])
+        saved = next((slots for node in nodes if (slots := [one for one in saved_slots(node) if _is_whole(one)])), [])
         used = bool(saved) and all(slot.freed for slot in saved)
         return Way(**(vars(link) | {"nodes": own}), goes_back=_leads_before(thread, nodes, first), used=used)
 
@@ -219,10 +204,9 @@ def _name(thread: Thread, node: Any) -> Name:
     return id(thread), type(node).__name__, node._sequence_nr()
 
 
-def _saved(node: Any) -> list[Slot]:
-    """What a node has saved, or had before backward freed it; without single numbers."""
-    slots = list(saved_slots(node))
-    return [slot for slot in slots if slot.freed or (isinstance(slot.value, torch.Tensor) and slot.value.numel() > 1)]
+def _is_whole(slot: Slot) -> bool:
+    """Whether a slot holds more than a single number, or did before backward freed it."""
+    return slot.freed or (isinstance(slot.value, torch.Tensor) and slot.value.numel() > 1)
 
 
 def _behind(node: Any) -> Iterable[Any]:

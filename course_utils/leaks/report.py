@@ -1,21 +1,25 @@
 """Makes a report of what was counted (``Reporter``): what lines leave behind is judged, and told holder by holder."""
 
+import itertools
 import re
+import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 
-from course_utils.base.user_code import Site
+from course_utils.base.user_code import Site, is_user_file
 from course_utils.holders.holder import CACHE_OF, NOBODY, Holder
-from course_utils.leaks.births import YOUNG, Births
-from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part, Rate
-from course_utils.leaks.kept import Kept, Stretch, Way, Ways
+from course_utils.leaks.births import Births
+from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part, ProcessGrowth, Rate
+from course_utils.leaks.kept import LEAST_CALLS, YOUNG, Kept, Stretch, Way, Ways
 from course_utils.leaks.nodes import NODE_BYTES, Nodes
-from course_utils.leaks.process import Process, rises
-from course_utils.leaks.verdict import LEAST_CALLS, LOG, Growth, delay, judge
+from course_utils.leaks.verdict import LOG, Growth, delay, judge
 from course_utils.source.keeping import as_written, keeping_line
+
+_LEAST_BYTES = 8 * 2**20
+"""Less of a process's memory is noise: allocators keep what they may need again."""
 
 
 @dataclass
@@ -32,16 +36,6 @@ class Line:
         """Who keeps it."""
         return self.ways[0][1].holder
 
-    @property
-    def joins(self) -> bool:
-        """Whether, in one container with what grows, it is a part of that."""
-        return self.growth.why in ("", LOG) or self.growth.is_over
-
-    @property
-    def rate(self) -> float:
-        """Bytes a call."""
-        return self.share * sum(self.growth.values.values()) / max(1, len(self.growth.values))
-
 
 @dataclass
 class Reporter:
@@ -49,43 +43,36 @@ class Reporter:
 
     births: Births
     nodes: Nodes
-    process: Process
+    resident: Sequence[tuple[int, int]]  # calls, and what the process held as each began; known on Linux alone
     ran: set[tuple[str, int]]  # files and numbers of lines that did
     warm_up: int  # so many calls from each place are not judged
     limit_bytes: int | None  # the memory that can fill up
     _told: dict[int, Kept] = field(default_factory=dict)  # what is told of, by ``id``
 
-    def report(self, modules: Mapping[str, int], started: int) -> GrowthReport:
-        """The report; ``modules`` says how often each class of module was called, ``started`` how many processes the
-        program began.
-        """
+    def report(self, modules: Mapping[str, int], unwatched: tuple[str, ...]) -> GrowthReport:
+        """The report, given how often each class of module was called, and what the watch could not see."""
         births, limit_bytes, allocated = self.births, self.limit_bytes, None
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             allocated = torch.cuda.memory_allocated()
-            if limit_bytes is None:
-                limit_bytes = torch.cuda.mem_get_info()[1]
+            limit_bytes = limit_bytes or torch.cuda.mem_get_info()[1]
         of_place: dict[int, list[int]] = defaultdict(list)
         for call, place in enumerate(births.place_of[1:], 1):
             of_place[place].append(call)
-        often = {place: sum(births.trained[call] > 0 for call in calls) for place, calls in of_place.items()}
-        trained = {place for place, calls in of_place.items() if 2 * often[place] >= len(calls)}
-        parts = [
-            self._part("training", {place: of_place[place] for place in trained}),
-            self._part("evaluation", {place: of_place[place] for place in of_place.keys() - trained}),
-        ]
+        of_part: dict[bool, dict[int, list[int]]] = {True: {}, False: {}}
+        for place, calls in of_place.items():
+            of_part[2 * sum(births.trained[call] > 0 for call in calls) >= len(calls)][place] = calls
+        parts = [self._part("training", of_part[True]), self._part("evaluation", of_part[False])]
         findings, grew = [found for part in parts for found in part.findings], self._grew()
         named, missed = {known_by(found.holder) for found in findings}, grew is not None and not grew.all_named
         for at, part in enumerate(parts):
             quiet = tuple(one for one in part.quiet if known_by(one.holder) not in named)
-            parts[at] = replace(
-                part, quiet=quiet, verdict="bounded" if missed and part.verdict == "steady" else part.verdict
-            )
-        what = "1 process" if started == 1 else f"{started} processes"
-        unwatched = [f"{what} that the script started, such as a data loader's workers."] if started else []
+            verdict = "bounded" if missed and part.verdict == "steady" else part.verdict
+            trained = sum(births.trained[call] > 0 for calls in of_part[not at].values() for call in calls)
+            parts[at] = replace(part, quiet=quiet, verdict=verdict, trained=trained)
         return GrowthReport(
             births.call, dict(modules), parts[0], parts[1], births.alive_bytes, allocated, limit_bytes,
-            tuple(unwatched), totals=tuple(births.totals[1:]), grew=grew,
-            process=self.process.growth(births.totals, sum(found.host_bytes - found.rate.nbytes for found in findings)),
+            unwatched, totals=tuple(births.totals[1:]), grew=grew,
+            process=self._process_grew(sum(NODE_BYTES * found.nodes // found.every for found in findings)),
         )  # fmt: skip
 
     def _part(self, name: str, of_place: Mapping[int, Sequence[int]]) -> Part:
@@ -103,21 +90,18 @@ class Reporter:
         growing = {line.holder.key for line in lines if not line.growth.why}
         told, others = defaultdict(list), defaultdict(list)
         for line in lines:
-            if line.joins and line.holder.key in growing:
+            # In one container with what grows, it is a part of that.
+            if (line.growth.why in ("", LOG) or line.growth.is_over) and line.holder.key in growing:
                 told[line.holder.key].append(line)
             else:
                 others[line.holder.name or str(line.kept.site), line.growth.why].append(line)
-        quiet = tuple(map(self._finding, others.values()))
-        found = list(map(self._finding, told.values()))
-        chains = list(self._chains(set(of_place)))
-        findings = _told_once([one for one in found if one.rate.nbytes or one.nodes], chains)
+        quiet, found = tuple(map(self._finding, others.values())), map(self._finding, told.values())
+        findings = _told_once([one for one in found if one.rate.nbytes or one.nodes], list(self._chains(of_place)))
         if not findings:
             return Part(name, seen, "bounded" if any(one.why != LOG for one in quiet) else "steady", None, (), quiet)
-        rates = [one.rate for one in findings]
-        nbytes, calls = sum(rate.nbytes for rate in rates), min(rate.calls for rate in rates)
-        total = Rate(nbytes, calls, all(rate.is_same for rate in rates))
-        findings.sort(key=lambda one: -one.host_bytes)
-        return Part(name, seen, "growing", total, tuple(findings), quiet)
+        nbytes, calls = sum(one.rate.nbytes for one in findings), min(one.rate.calls for one in findings)
+        rate = Rate(nbytes, calls, all(one.rate.is_same for one in findings))
+        return Part(name, seen, "growing", rate, tuple(sorted(findings, key=lambda one: -one.host_bytes)), quiet)
 
     def _lines(self, kept: Kept, calls: Sequence[int]) -> Iterator[Line]:
         """What one line leaves behind, where that is more than nothing, holder by holder."""
@@ -136,22 +120,22 @@ class Reporter:
 
     def _finding(self, lines: Sequence[Line]) -> Finding:
         """What one holder keeps of what some lines leave behind."""
-        values, made, sites = Counter[int](), Counter[tuple[str, int]](), dict[tuple[str, int], Site]()
-        weighed: list[tuple[Way, float]] = []
+        values, made, weighed = Counter[int](), Counter[Site](), list[tuple[Way, float]]()
         for line in lines:
-            at = line.kept.site.file, line.kept.site.line
-            sites[at] = line.kept.site
-            made[at] += round(line.rate)
+            rate = line.share * sum(line.growth.values.values()) / max(1, len(line.growth.values))
+            made[line.kept.site] += round(rate)
             values.update({call: round(nbytes * line.share) for call, nbytes in line.growth.values.items()})
             size = max(1, sum(nbytes for nbytes, _ in line.ways))
-            weighed += [(way, line.rate * nbytes / size) for nbytes, way in line.ways]
+            weighed += [(way, rate * nbytes / size) for nbytes, way in line.ways]
         ways = [way for way, _ in weighed]
         graph_bytes = round(sum(nbytes for way, nbytes in weighed if way.graph))
         saved = _sums(weighed, lambda way: way.saved and f"{way.saved} {way.tensor}")
         inside = _sums(weighed, lambda way: "" if way.holder.name.startswith(CACHE_OF) else way.inside)
         with_graph = _sums(weighed, lambda way: way.inside if way.graph or way.history else "")
         holder = max((way.holder for way in ways), key=lambda one: one.count)
-        line_of_user = keeping_line(holder, self.ran, {file for file, _ in made})
+        line_of_user = keeping_line(holder, self.ran, {site.file for site in made})
+        if line_of_user is not None and not is_user_file(line_of_user.file):  # a library's function keeps it
+            line_of_user = max(made, key=lambda site: made[site])
         takes_in = any(line.kept.takes_in for line in lines) and holder.kind == "variable"
         bound = re.match(r"([\w.]+)\s*=", line_of_user.source) if takes_in and line_of_user is not None else None
         nodes = max(way.nodes for way in ways)
@@ -160,15 +144,15 @@ class Reporter:
         return Finding(
             holder=replace(holder, name=bound[1] if bound else as_written(holder, line_of_user)),
             line=line_of_user,
-            made=tuple(Made(sites[at], nbytes) for at, nbytes in made.most_common()),
+            made=tuple(Made(site, nbytes) for site, nbytes in made.most_common()),
             rate=Rate(round(sum(values.values()) / max(1, len(values))), len(values), len(set(values.values())) == 1),
             graph_bytes=graph_bytes,
             saved=tuple(saved.most_common()),
             training=any(line.kept.place in trained for line in lines),
             scalar=all(way.scalar for way in ways),
             direct=all(way.direct for way in ways),
-            inside=_together(inside),
-            with_graph=_together(with_graph),
+            inside=tuple(text for text, _ in inside.most_common(3)),
+            with_graph=tuple(text for text, _ in with_graph.most_common(3)),
             error=any(way.error for way in ways),
             history=any(way.history for way in ways),
             goes_back=any(way.goes_back for way in ways),
@@ -181,7 +165,7 @@ class Reporter:
             at_end=round(sum(line.share * line.kept.total for line in lines)),
         )
 
-    def _chains(self, places: set[int]) -> Iterator[Finding]:
+    def _chains(self, places: Container[int]) -> Iterator[Finding]:
         """The variables whose graph leads to many calls, without those that lead to another such variable."""
         chains = self.nodes.chains
         for key, chain in chains.items():
@@ -201,7 +185,7 @@ class Reporter:
         """How the bytes alive grew, and what of that is told of; None where they did not grow to the end."""
         births, first = self.births, self.warm_up + 1
         totals = [*births.totals[first:], births.lasting_bytes]
-        if len(totals) < 2 * LEAST_CALLS or not rises(totals):
+        if len(totals) < 2 * LEAST_CALLS or not _rises(totals):
             return None
         named = sum(kept.total - kept.total_at(first + YOUNG - 1) for kept in self._told.values())
         sites: Counter[Site] = Counter()
@@ -211,23 +195,40 @@ class Reporter:
         rest = tuple(Made(site, nbytes) for site, nbytes in sites.most_common(3))
         return Grew(totals[-1] - totals[0], first, births.call, named, rest)
 
+    def _process_grew(self, of_nodes: int) -> ProcessGrowth | None:
+        """How the process grew, if to the end, and tensors and nodes, so many bytes a call, do not explain it."""
+        points = self.resident[len(self.resident) // 4 :]
+        if len(points) < 2 * LEAST_CALLS:
+            return None
+        levels, known = [nbytes for _, nbytes in points], [self.births.totals[call] for call, _ in points]
+        # What tensors held for a time and gave back, the allocator may keep.
+        nbytes, calls = levels[-1] - levels[0], points[-1][0] - points[0][0]
+        explained = max(known) - known[0] + of_nodes * calls
+        grows = nbytes >= _LEAST_BYTES and nbytes > 2 * explained and _rises(levels)
+        return ProcessGrowth(nbytes, explained, calls) if grows else None
+
+
+def _rises(levels: Sequence[int]) -> bool:
+    """Whether something went on growing: in each quarter it was higher than in the one before."""
+    bounds = [at * len(levels) // 4 for at in range(5)]
+    quarters = [statistics.median(levels[begin:end]) for begin, end in itertools.pairwise(bounds)]
+    steps = [after - before for before, after in itertools.pairwise(quarters)]
+    return min(steps) > 0.15 * max(steps) and levels[-1] > levels[0]
+
 
 def _grown(lines: Sequence[Line], of_nodes: int) -> Stretch | None:
     """The calls over which what some lines left behind grew, and so many bytes of nodes in each."""
     stretches = [(line.growth.stretch, line.share) for line in lines if line.growth.stretch is not None]
-    values = Counter[int]()
-    for stretch, share in stretches:
-        values.update({call: round(nbytes * share) for call, nbytes in stretch.values.items()})
     if not stretches:
         return None
-    return replace(
-        max((stretch for stretch, _ in stretches), key=lambda one: one.peak),
-        values=dict(sorted(values.items())),
-        peak=round(sum(stretch.peak * share for stretch, share in stretches))
-        + of_nodes * max(len(stretch.values) for stretch, _ in stretches),
-        goes_on=any(stretch.goes_on for stretch, _ in stretches),
-        times=max(stretch.times for stretch, _ in stretches),
-    )
+    values, peak = Counter[int](), of_nodes * max(len(stretch.values) for stretch, _ in stretches)
+    for stretch, share in stretches:
+        values.update({call: round(nbytes * share) for call, nbytes in stretch.values.items()})
+        peak += round(stretch.peak * share)
+    every = [stretch for stretch, _ in stretches]
+    goes_on, times = any(one.goes_on for one in every), max(one.times for one in every)
+    largest = max(every, key=lambda one: one.peak)
+    return replace(largest, values=dict(sorted(values.items())), peak=peak, goes_on=goes_on, times=times)
 
 
 def _sums(weighed: Iterable[tuple[Way, float]], text: Callable[[Way], str]) -> Counter[str]:
@@ -239,19 +240,9 @@ def _sums(weighed: Iterable[tuple[Way, float]], text: Callable[[Way], str]) -> C
     return sums
 
 
-def _together(inside: Counter[str]) -> tuple[str, ...]:
-    """Where things lie in each entry, the largest first; ``[...]`` where that is at a number of many."""
-    general = {text: re.sub(r"\[\d+\]", "[...]", text) for text in inside}
-    many = Counter(general.values())
-    named = [text if many[general[text]] <= 2 else general[text] for text, _ in inside.most_common()]
-    return tuple(dict.fromkeys(named))[:3]
-
-
 def _told_once(findings: Sequence[Finding], chains: Sequence[Finding]) -> list[Finding]:
-    """Findings on bytes and on chains, without what is told of already.
-
-    A variable that a finding on bytes names is no chain besides. Numbers that were computed from a chain, such as a
-    running mean that is logged, have its graph behind them, and are a number each once it is cut.
+    """Findings on bytes and on chains, each variable once. Numbers that were computed from a chain, such as a running
+    mean that is logged, have its graph behind them, and are a number each once it is cut.
     """
     named = {known_by(found.holder) for found in findings}
     chains = [chain for chain in chains if known_by(chain.holder) not in named]

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from course_utils.base.user_code import NOWHERE
-from course_utils.leaks.births import YOUNG, Births
-from course_utils.leaks.kept import Kept, Stretch
-
-LEAST_CALLS = 4
-"""So many calls must have left something behind before it can be said to grow."""
+from course_utils.leaks.births import Births
+from course_utils.leaks.kept import LEAST_CALLS, YOUNG, Kept, Stretch
 
 LEAST_ROUND = 12
 """A graph that grows over so many calls is growth, also where it is given back when the loop ends: one call for each of
@@ -36,7 +33,7 @@ class Growth:
 def judge(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None:
     """Judges one line's kept storages by the calls of their place; None where there is nothing to tell of."""
     holders = [way.holder for _, way in kept.ways]
-    if holders and all(holder.kind == "cycle" for holder in holders) and len(kept.looked_at) >= LEAST_CALLS:
+    if holders and all(holder.kind == "cycle" for holder in holders):
         return _in_cycles(kept, all(holder.name.startswith("ctx.") for holder in holders))
     growth = _by_calls(kept, births, calls)
     limit = next((holder for holder in holders if holder.limit is not None), None)
@@ -46,18 +43,18 @@ def judge(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None:
     return replace(growth, why=growth.why or LOG) if growth is not None and is_log else growth
 
 
-def _in_cycles(kept: Kept, of_functions: bool) -> Growth:
-    """What piles up in cycles is judged by itself, until Python's collector happens to run.
-
-    Whether there is much or nothing at the end is chance, so what there was when it was looked at counts, of the calls
-    that the collector had taken nothing from: it takes a part of one at times.
+def _in_cycles(kept: Kept, of_functions: bool) -> Growth | None:
+    """What piles up in cycles is judged by itself, until Python's collector happens to run: by the most that there was,
+    of the calls that the collector has taken nothing from. It takes a part of one at times.
     """
     if len(kept.ended) > 1 and not of_functions:
         return Growth("it lies in cycles, which Python's garbage collector frees now and then")
-    values = kept.looked_at
-    whole = statistics.median(values.values())
-    counted = {call: values[call] for call in sorted(values) if values[call] >= whole}
-    return Growth("", Stretch(counted, sum(values.values()), times=len(kept.ended)), counted)
+    most = max((*kept.ended, kept.stretch()), key=lambda one: one.peak)
+    if len(most.values) < LEAST_CALLS:
+        return None
+    whole = statistics.median(most.values.values())
+    counted = {call: nbytes for call, nbytes in most.values.items() if nbytes >= whole}
+    return Growth("", Stretch(counted, most.peak, times=len(kept.ended)), counted)
 
 
 def _by_calls(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None:
@@ -65,13 +62,12 @@ def _by_calls(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None
     now = kept.stretch()
     # What was given back while this one went on was not the same holder's.
     every = [stretch for stretch in kept.ended if stretch.until <= now.first] if now.goes_on else [*kept.ended, now]
-    ended = [stretch for stretch in every if len(stretch.values) >= LEAST_CALLS]
-    by_itself = [stretch for stretch in ended if not _waited(stretch, births)]
+    by_itself = [one for one in every if len(one.values) >= LEAST_CALLS and not _waited(one, births)]
     times = len(by_itself)
     if now.goes_on and all(now.peak > stretch.peak for stretch in by_itself):  # else it may be given back as they were
         growth = _open(kept, births, calls, replace(now, times=times), graph)
         if growth is not None:
-            freed = not growth.why and times < len(ended) / 2
+            freed = not growth.why and times < len(every) / 2
             return Growth("a later backward pass frees it") if freed else growth
     judged = [(stretch, _filled(stretch, calls)) for stretch in by_itself]  # of the first, many calls are warm-up
     largest, values = max(judged, key=lambda one: (len(one[1]) >= LEAST_CALLS, one[0].peak), default=(now, {}))
@@ -89,8 +85,8 @@ def _by_calls(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None
 
 
 def _whole(stretch: Stretch, births: Births, kept: Kept, values: Mapping[int, int]) -> Stretch:
-    """With the calls that were too young to be counted when it was given back, each like most of the others; and while
-    it goes on, without what will still go of the youngest.
+    """With the calls that were too young when it was given back, each like most; while it goes on, without what will
+    still go of the youngest.
     """
     if stretch.goes_on:
         most, old = max(values.values()), births.call - YOUNG
@@ -129,18 +125,17 @@ def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch, graph:
     if quiet > 2 * max(usual, statistics.fmean(gaps)) + 1:
         return Growth(f"nothing was added in the last {quiet} calls")
     values = {call: now.values.get(call, 0) for call in calls[places[0] :]}
-    if _turns_over(kept, values):
-        falls = [call for (_, before), (call, after) in itertools.pairwise(kept.history) if after < before]
-        round_ = {call: nbytes for call, nbytes in now.values.items() if call >= max(falls, default=0)}
-        if not graph or len(round_) < LEAST_ROUND:
-            return Growth("as much goes as comes")
-        # A loop's graphs, which go once the next has ended: what came since they last went.
-        now = replace(now, values=round_, peak=sum(round_.values()))
-        return Growth("", _whole(now, births, kept, round_), _filled(now, calls))
     early = sum(place < (places[0] + len(calls)) / 2 for place in places)
     late = len(places) - early
     irregular = max(gaps) > 3 * usual and max(gaps) > 3
-    if late < 0.6 * early or (irregular and late < 0.8 * early + 1):
+    if _turns_over(kept, values):
+        # A loop's graphs, which go once the next has ended: what came since they last went.
+        falls = [call for (_, before), (call, after) in itertools.pairwise(kept.history) if after < before]
+        lately = {call: nbytes for call, nbytes in now.values.items() if call >= max(falls, default=0)}
+        if not graph or len(lately) < LEAST_ROUND:
+            return Growth("as much goes as comes")
+        now = replace(now, values=lately, peak=sum(lately.values()))
+    elif late < 0.6 * early or (irregular and late < 0.8 * early + 1):
         return Growth("less and less is added")
     filled = _filled(now, calls)
     return Growth("", _whole(now, births, kept, filled), filled)

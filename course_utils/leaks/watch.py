@@ -5,12 +5,12 @@ import functools
 import os
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from types import CodeType, TracebackType
 from typing import Any
-
-import torch
 
 from course_utils.base import explain
 from course_utils.base.text import describe, message_of
@@ -19,15 +19,19 @@ from course_utils.holders import find
 from course_utils.holders.holder import NOBODY, says_more
 from course_utils.holders.search import Search
 from course_utils.leaks.births import Births
-from course_utils.leaks.calls import BACKWARD_PASS, LOOP, NO_PLACE, Calls, Loops, Place
+from course_utils.leaks.calls import BACKWARD_PASS, LOOP, NO_PLACE, Calls, Loops, Place, telling_after
 from course_utils.leaks.findings import GrowthReport
 from course_utils.leaks.kept import Birth, Kept, Way
 from course_utils.leaks.nodes import LEAST_CALLS, Nodes
-from course_utils.leaks.process import STARTS, Process
 from course_utils.leaks.report import Reporter
+from course_utils.record import replaced
 
 _LOOP, _BACKWARD, _MODULE, _STEP = range(4)
 """What tells when a round begins, each better than the one before."""
+
+_RUNNING: "weakref.WeakSet[watch_growth]" = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):  # in a child, such as a data loader's worker, nothing is watched
+    os.register_at_fork(after_in_child=lambda: list(map(watch_growth.stop, list(_RUNNING))))
 
 
 class watch_growth:
@@ -74,21 +78,20 @@ class watch_growth:
         self.at_call: Callable[[int], None] | None = None
         self.started = 0  # so many processes
         self.stopped = self._entered = self._running = False
-        self._births = Births(lambda: self._round(_BACKWARD, BACKWARD_PASS), self._goes_round)
-        self._loops = Loops()
+        self._births, self._loops = Births(lambda: self._round(_BACKWARD, BACKWARD_PASS), self._goes_round), Loops()
         self._codes: dict[CodeType, None] = {}  # of functions of the user's that ran
         self._ran_before: set[tuple[str, int]] = set()  # lines, before the watch
-        self._calls = Calls(self._begins, lambda: bool(self._births.trained[self._births.call]))
-        self._told_by = _LOOP
+        begins = functools.partial(self._round, _MODULE)
+        self._calls = Calls(begins, lambda: bool(self._births.trained[self._births.call]))
+        self._told_by, self._failure = _LOOP, ""
         self._begin_anew()
-        self._failure = ""
         self._last: GrowthReport | None = None
         self._one_at_a_time = threading.RLock()  # calls may begin in several threads
 
     def _begin_anew(self) -> None:
         self._births.begin_anew()
-        self._nodes, self._process = Nodes(self._births), Process()
-        self._modules: dict[str, int] = {}
+        self._nodes, self._modules = Nodes(self._births), Counter[str]()
+        self._resident: list[tuple[int, int]] = []  # what the process holds as a call begins
 
     def __enter__(self) -> "watch_growth":
         if self._entered:
@@ -96,9 +99,8 @@ class watch_growth:
             raise RuntimeError(explain(*said, try_this="watch_growth()"))
         self._entered = self._running = True
         self._ran_before = self._lines_that_ran()
-        STARTS.add(self)
-        if hasattr(os, "register_at_fork"):  # in a child, such as a data loader's worker, nothing is watched
-            os.register_at_fork(after_in_child=functools.partial(_stop, weakref.ref(self)))
+        _STARTS.add(self._process_started)
+        _RUNNING.add(self)
         self._calls.start()
         self._births.start()
         return self
@@ -116,7 +118,7 @@ class watch_growth:
 
     def _leave(self) -> None:
         self._running = False
-        STARTS.remove(self)
+        _STARTS.remove(self._process_started)
         self._calls.stop()
         self._births.stop()
 
@@ -135,8 +137,8 @@ class watch_growth:
             self._last = self._make_report(None)
         return self._last
 
-    def _begins(self, module: torch.nn.Module, args: tuple, place: Place) -> None:
-        self._round(_MODULE, type(module).__name__, place, args)
+    def _process_started(self, process: BaseProcess) -> None:
+        self.started += 1
 
     def _goes_round(self, frame: Any) -> None:
         makes, self._births.makes = self._births.makes, None  # what is made meanwhile is not the program's
@@ -161,8 +163,9 @@ class watch_growth:
     def _tick(self, name: str, place: Place, args: tuple) -> None:
         births = self._births
         births.next_call(place, args)
-        self._process.note(births.call)
-        self._modules[name] = self._modules.get(name, 0) + 1
+        if births.call % 4 == 0:
+            self._resident.append((births.call, resident()))
+        self._modules[name] += 1
         if any(len(kept.alive) >= kept.next_search for kept in births.kept.values()):
             self._nodes.note(self._look(None, seconds=1.0))
         if self._nodes.is_due():
@@ -173,34 +176,34 @@ class watch_growth:
     def _look(self, traceback: TracebackType | None, seconds: float) -> Search:
         """Looks for the holders of some of what every line has left behind."""
         self._note_functions()
-        every = [kept for kept in self._births.kept.values() if len(kept.alive) >= 3]
-        samples = [(kept, _sample(kept), dict(kept.alive)) for kept in every]
-        for kept in every:
-            kept.next_search = max(kept.next_search, 2 * len(kept.alive))
-        wanted = {birth.key: birth for _, births, _ in samples for birth in births if birth() is not None}
+        samples = [(kept, _sample(kept)) for kept in self._births.kept.values() if len(kept.alive) >= 3]
+        wanted = {birth.key: birth for _, births in samples for birth in births if birth() is not None}
         looking = find(wanted, traceback, seconds)
         found = self._nodes.ways(looking.found, {key: birth.call for key, birth in wanted.items()})
-        for kept, births, alive in samples:
+        for kept, births in samples:
+            kept.next_search = max(kept.next_search, 2 * len(kept.alive))
             # Without what the collector has freed meanwhile.
             living = [birth for birth in births if birth.key in found or (birth.key in wanted and birth() is not None)]
             ways = [(birth.nbytes, found.get(birth.key, Way(NOBODY, False))) for birth in living]
             if ways and (not kept.ways or any(says_more(way, kept.ways) for _, way in ways)):
-                kept.ways, kept.looked_at = ways, alive
+                kept.ways = ways
         return looking
 
     def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
+        births = self._births
         self._look(traceback, seconds=5.0)
-        if self._births.call >= LEAST_CALLS:
+        if births.call >= LEAST_CALLS:
             self._nodes.count()
-        self._births.keep(self._births.call)
+        births.keep(births.call)
         ran = self._lines_that_ran() - self._ran_before
-        ran |= {(kept.site.file, kept.site.line) for kept in self._births.kept.values()}
-        seen = self._births, self._nodes, self._process, ran
-        report = Reporter(*seen, self.warm_up, self.limit_bytes).report(self._modules, self.started)
-        if LOOP in self._modules:
-            report = replace(report, rounds_at=self._loops.begins_at)
-        failed = f"The watch failed at call {self._births.call} and ended there ({self._failure})."
-        return replace(report, unwatched=(*report.unwatched, failed)) if self._failure else report
+        ran |= {(kept.site.file, kept.site.line) for kept in births.kept.values()}
+        what = "1 process" if self.started == 1 else f"{self.started} processes"
+        unwatched = [f"{what} that the script started, such as a data loader's workers."] if self.started else []
+        if self._failure:
+            unwatched.append(f"The watch failed at call {births.call} and ended there ({self._failure}).")
+        reporter = Reporter(births, self._nodes, self._resident, ran, self.warm_up, self.limit_bytes)
+        report = reporter.report(self._modules, tuple(unwatched))
+        return replace(report, rounds_at=self._loops.begins_at) if LOOP in self._modules else report
 
     def _note_functions(self) -> None:
         running = (frame.f_code for frame in frames_of_all_threads())
@@ -225,12 +228,21 @@ class watch_growth:
 
 def _sample(kept: Kept) -> list[Birth]:
     """The storages of a few calls: a later one, one in the middle, one of the first; the very last still may go."""
-    calls = sorted({birth.call for birth in kept.births.values()})
+    lasting = kept.lasting.keys()
+    births = [birth for birth in kept.births.values() if birth.by_call.keys() & lasting]
+    calls = sorted({birth.call for birth in births})
     chosen = {calls[len(calls) * 2 // 3], calls[len(calls) // 2], calls[len(calls) // 8]}
-    return [birth for birth in kept.births.values() if birth.call in chosen]
+    return [birth for birth in births if birth.call in chosen]
 
 
-def _stop(watch: "weakref.ref[watch_growth]") -> None:
-    watching = watch()
-    if watching is not None:
-        watching.stop()
+def resident() -> int:
+    """Bytes of this process that are in memory; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+_STARTS: Any = replaced(BaseProcess, "start", telling_after)
+"""Processes that ``multiprocessing`` begins: training that is shared out, a data loader's workers."""

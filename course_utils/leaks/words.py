@@ -16,9 +16,6 @@ from course_utils.leaks.nodes import NODE_BYTES
 if TYPE_CHECKING:
     from course_utils.leaks.findings import Finding, GrowthReport, Part
 
-KINDS = {"training": "with backward", "evaluation": "without backward"}
-"""What is said of a part: calls without a backward pass may be evaluation, or wait for one."""
-
 _SCOPES = {"variable": ", in the closure of `{}`", "attribute": ", an attribute of `{}`"}
 _SCOPES |= {"default": ", a default argument of `{}`", "local": " in `{}`"}
 _SAVED_SHOWN, _MADE_SHOWN = 3, 4
@@ -43,7 +40,7 @@ def _blocks(report: GrowthReport) -> Iterator[Block]:
     for part in (report.training, report.evaluation):
         if not part.calls or (_without_modules(report) and part.verdict == "too few calls"):
             continue
-        yield _heading(part.verdict, f"{KINDS[part.name].capitalize()}: {_judgement(report, part)}")
+        yield _heading(part.verdict, f"{_kind(part).capitalize()}: {_judgement(report, part)}")
         for found in part.findings:
             if part is report.evaluation and (found.holder.key, found.line) in before:
                 yield _said(f"{_sentence(found)} As above.", "  ")
@@ -85,7 +82,7 @@ def _summary(report: GrowthReport) -> list[str]:
         name = f"`{found.holder.name}`" if found.holder.name else "nobody that was found"
         text = f"{found.line or 'no line of yours'}: {name}"
         lines[text] = lines.get(text, 0) + found.host_bytes
-    return [f"{format_bytes(nbytes)} per call  {text}" for text, nbytes in lines.items()]
+    return [f"{_per_call(nbytes)}  {text}" for text, nbytes in lines.items()]
 
 
 def _headline(report: GrowthReport) -> str:
@@ -97,8 +94,15 @@ def _headline(report: GrowthReport) -> str:
     if _without_modules(report):
         return says("headline", "backward", calls=report.calls)
     names = ", ".join(f"`{name}`" for name in sorted(report.modules, key=lambda name: -report.modules[name])[:3])
-    kinds = [f"{part.calls} {KINDS[part.name]}" for part in (report.training, report.evaluation) if part.calls]
+    kinds = [f"{part.calls} {_kind(part)}" for part in (report.training, report.evaluation) if part.calls]
     return f"Memory from call to call: {report.calls} calls of {names} ({', '.join(kinds)})"
+
+
+def _kind(part: Part) -> str:
+    """What is said of a part: calls without a backward pass may be evaluation, or wait for one."""
+    if part.name == "training":
+        return "with backward"
+    return f"without backward, but for {part.trained}" if part.trained else "without backward"
 
 
 def _without_modules(report: GrowthReport) -> bool:
@@ -115,9 +119,7 @@ def _judgement(report: GrowthReport, part: Part) -> str:
     how = f"{'the same in each' if rate.is_same else 'the mean'} of {count_of(rate.calls, 'call')}"
     if nodes:
         how = f"of tensors, and nodes of graphs at some {NODE_BYTES} bytes each"
-    text = (
-        f"growing by {format_bytes(rate.nbytes + nodes)} per call ({rate.nbytes} bytes{' ' if nodes else ', '}{how})."
-    )
+    text = f"growing by {_per_call(rate.nbytes + nodes)} ({rate.nbytes} bytes{' ' if nodes else ', '}{how})."
     left = report.calls_until_full(part)
     if left is not None and report.limit_bytes is not None:
         text += f" {format_bytes(report.limit_bytes)} will be full after {left} more calls."
@@ -126,15 +128,17 @@ def _judgement(report: GrowthReport, part: Part) -> str:
 
 def _sentence(found: Finding) -> str:
     """Who keeps what, in one sentence or two."""
-    holder, amount = found.holder, f"{format_bytes(found.rate.nbytes)} per call"
-    if found.every > 1 and found.rate.nbytes >= 64:
+    holder, amount = found.holder, _per_call(found.rate.nbytes)
+    if found.every > 1 and found.every * found.rate.nbytes >= 64:
         amount += f" ({format_bytes(found.every * found.rate.nbytes)} in one of {found.every})"
     if holder.kind == "nobody":
         return f"{amount} are kept by something that the search did not find. {_stretch(found)}".rstrip()
-    what = "the graph of every call" if found.graph_bytes else "a tensor of every call"
+    which, when = "every call", "a call"
+    if found.every > 1:
+        which, when = f"one call in {found.every}", f"in one call of {found.every}"
+    what = f"the graph of {which}" if found.graph_bytes else f"a tensor of {which}"
     if found.takes_in:
         what = "a tensor that takes in more with every call"
-    when = "a call" if found.every == 1 else f"in one call of {found.every}"
     nodes = f"{count_of(found.nodes, 'node')} {when}, some {format_bytes(NODE_BYTES * found.nodes)} of host memory"
     if found.nodes and not found.graph_bytes:
         what, amount = f"{what} and what is left of its graph", f"{amount}, and {nodes}"
