@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = "show the card of a right answer or of a known mistake, such as: card detach mean_loss graphs"
     command = commands.add_parser("card", help=text, description=text)
     command.set_defaults(command=_card)
-    command.add_argument("names", nargs=3, metavar=("lesson", "exercise", "label"))
+    command.add_argument("names", nargs=3, metavar="name", help="a lesson, an exercise, a label")
     options = parser.parse_args(arguments)
     try:
         return options.command(Course.containing(options.course), options.names)
