@@ -63,6 +63,17 @@ def nothing_left_behind():
 
 
 @pytest.fixture
+def one_thread():
+    """Where the work is small, a busy machine waits for a second thread longer than it works."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
 def shell(monkeypatch):
     """IPython with the course's magics, as in a notebook. What it puts into the process is gone after the test."""
     from IPython.core.interactiveshell import InteractiveShell

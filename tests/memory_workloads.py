@@ -16,8 +16,6 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-# Without it a tracker cannot name what graphs hold; its own bytes are right all the same.
-
 
 @dataclass
 class Workload:

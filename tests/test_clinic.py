@@ -18,16 +18,7 @@ from course_utils.lessons.clinic.diagnosis import causes
 from course_utils.lessons.clinic.run_clinic import run_clinic
 from course_utils.memory.loops import memory_limit
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("short_clinic")]
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    # The work is small: on a busy machine, waiting for a second thread takes longer than the work itself.
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("short_clinic", "one_thread")]
 
 
 def test_the_result_is_a_public_name():

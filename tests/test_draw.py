@@ -1,13 +1,10 @@
 """What holds of every figure: texts that do not touch, paper of their own, words; and how a notebook shows them."""
 
 import ast
-import doctest
 import functools
-import importlib
 import io
 import itertools
 import json
-import pkgutil
 import re
 import subprocess
 import sys
@@ -22,7 +19,6 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 
-from course_utils import draw
 from course_utils.draw import plot_bars, plot_graph, plot_lines, plot_memory, plot_trade
 from course_utils.draw.bars import LOOKS, plot_maps, plot_panels
 from course_utils.draw.graph import STYLES
@@ -31,6 +27,7 @@ from course_utils.draw.memory import CATEGORY_STYLES, SHADES
 from course_utils.draw.style import INK, ORANGE, PAPER, QUIET_INK, RULE, SKY, YELLOW, wrapped
 from tests.figures import FIGURES, IMAGES, LONG_TITLE, MAPS, NOTES
 from tests.recorded_graphs import leaf
+from tests.test_card import contrast
 
 pytestmark = pytest.mark.usefixtures("closed_figures")
 
@@ -107,18 +104,6 @@ def test_a_saved_figure_has_paper_around_all_that_it_shows_at_every_sharpness(dp
     paper = torch.tensor(matplotlib.colors.to_rgb(PAPER))
     for side in (picture[:edge], picture[-edge:], picture[:, :edge], picture[:, -edge:]):
         assert (torch.tensor(side) - paper).abs().max() < 0.01
-
-
-def contrast(one, other):
-    """The contrast of two colours, 1 to 21, as the Web Content Accessibility Guidelines define it; 4.5 reads well."""
-
-    def luminance(colour):
-        rgb = matplotlib.colors.to_rgb(colour)
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in rgb]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
-    return (lighter + 0.05) / (darker + 0.05)
 
 
 def test_texts_contrast_with_everything_they_stand_on():
@@ -202,14 +187,6 @@ REFUSED = [
 def test_what_cannot_be_drawn_is_refused_in_words(refused, error, said):
     with pytest.raises(error, match=f"(?s)(?=.*Expected: ).*{said}"):
         refused()
-
-
-MODULES = [importlib.import_module(found.name) for found in pkgutil.iter_modules(draw.__path__, "course_utils.draw.")]
-
-
-@pytest.mark.parametrize("module", [sys.modules["course_utils.measure.compare"], *MODULES])
-def test_examples_in_docstrings_hold(module):
-    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import collections
 import random
 import re
 from functools import cache
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from course_utils.catalogue import COURSE, LESSONS
 from course_utils.drills import LEVELS, TOPICS, Drill, drill
 from course_utils.drills.moves import apart, as_typed, written
 from course_utils.progress.history import Showing, record
+from tests.test_card import tree
 
 SEEDS = range(20)
 EVERY = [(topic, level) for topic in TOPICS for level in LEVELS]
@@ -239,34 +239,10 @@ def test_what_the_caller_has_set_makes_no_difference_and_stays(topic):
 # What is shown.
 
 
-class Checker(HTMLParser):
-    """Collects an HTML text, and fails where an element is closed that is not open."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.text = [], ""
-
-    def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
-
-
-def text_of(html):
-    checker = Checker()
-    checker.feed(html)
-    assert not checker.open
-    return checker.text
-
-
 def test_a_drill_and_its_score_show_all_that_there_is_in_both_forms(capfd):
     for topic, level in EVERY:
         made = drill(topic, seed="<b>&", level=level)
-        shown, html = repr(made), text_of(made._repr_html_())
+        shown, html = repr(made), tree(made._repr_html_()).text
         assert isinstance(made, Drill) and max(map(len, shown.split("\n"))) <= 88 and "seed <b>&" in html
         for number, line in enumerate(made.lines, 1):
             assert f"{number:2}  {line}" in shown and line in html
@@ -274,7 +250,7 @@ def test_a_drill_and_its_score_show_all_that_there_is_in_both_forms(capfd):
         cell = shown[shown.index("drill(") :]
         assert eval(cell, {"drill": drill}).status == "not attempted"
         assert eval(cell[: cell.index(".check")], {"drill": drill}) == made
-        text = text_of(made.check({**wrong_answers(made), "extra": 1})._repr_html_())
+        text = tree(made.check({**wrong_answers(made), "extra": 1})._repr_html_()).text
         assert all(question.explanation.replace("`", "") in text for question in made.questions)
         assert "'extra'" in text and f"0 of {len(made.questions)} right" in text
     assert capfd.readouterr() == ("", "")

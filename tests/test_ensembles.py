@@ -8,14 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_utils import ensembles
-from course_utils.ensembles import (
-    count_kernels,
-    gain_grid,
-    mlps,
-    times_faster,
-    ways_to_differentiate,
-    ways_to_predict,
-)
+from course_utils.ensembles import count_kernels, gain_grid, mlps, times_faster, ways_to_differentiate, ways_to_predict
 from course_utils.together import gap_to_alone, loss_curve, train_together
 
 

@@ -23,7 +23,7 @@ from course_utils.checks.judge import TIDY, judge
 from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.predictions import Predictions
 from course_utils.checks.score import Score
-from course_utils.checks.state import Capture
+from course_utils.checks.state import LIMIT, Capture
 
 COPY = Exercise("copy", 1, (), {"alias": Misconception("detach() makes a copy", "It makes a view.", "Edit it.")})
 
@@ -260,15 +260,16 @@ def test_what_an_answer_prints_is_in_the_card_and_nowhere_else(capfd):
         assert text in score.output
 
 
-def test_megabytes_of_output_are_cut():
+def test_megabytes_of_output_are_cut_at_the_limit_and_the_rest_is_counted():
+    calls = []
+
     def answer(x):
-        for _ in range(20):
-            print("x" * 1_000_000)
+        calls.append(print(*["x" * 1_000_000] * 20, sep=""))
         return good(x)
 
     score = check(answer)
     assert score.status == "passed"
-    assert len(score.output) < 3000 and "more characters" in score.output
+    assert len(score.output) < 3000 and f"{len(calls) * 20_000_001 - LIMIT:,} more characters" in score.output
 
 
 def test_input_is_refused_and_what_no_file_can_hold_is_written_out():

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,13 +31,6 @@ def taken_port() -> Iterator[int]:
         server.bind(("127.0.0.1", 0))
         server.listen()
         yield server.getsockname()[1]
-
-
-def up_to_address(stream: Iterable[str]) -> Iterator[str]:
-    for line in stream:
-        yield line
-        if ADDRESS.search(line):
-            return
 
 
 def fetch(address: str, server: subprocess.Popen) -> str:
@@ -64,9 +57,10 @@ def test_jupyterlab_opens_the_start_page_on_a_free_port_and_asks_nothing(tmp_pat
         command, cwd=tmp_path, env=os.environ | folders, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as server:
         try:
-            # The log ends where the server dies, so this waits for the address or for nothing.
-            printed = list(up_to_address(server.stderr))
-            address = ADDRESS.search(printed[-1])
+            printed, address = [], None
+            while address is None and (line := server.stderr.readline()):  # there is no line more where it dies
+                printed.append(line)
+                address = ADDRESS.search(line)
             assert address is not None, "JupyterLab printed no address"
             port, page = re.match(r"http://127.0.0.1:(\d+)(/[^?]+)", address[0]).groups()
             html = fetch(address[0], server)

@@ -3,17 +3,7 @@ import re
 import pytest
 
 from course_utils.base.document import rows, typed
-from course_utils.base.markup import (
-    Html,
-    bar,
-    clean,
-    element,
-    explained_link,
-    prose,
-    text_bar,
-    visible,
-    wrap,
-)
+from course_utils.base.markup import Html, bar, clean, element, explained_link, prose, text_bar, visible, wrap
 from course_utils.progress.tables import points
 
 

@@ -1,9 +1,7 @@
 """The tracker's numbers against arithmetic, its manners, and its errors."""
 
 import contextlib
-import doctest
 import gc
-import importlib
 import json
 import threading
 import weakref
@@ -60,20 +58,6 @@ def test_bytes_at_the_end_and_at_the_peak(code):
         now = mem.current, mem.peak
     space.clear()  # after the block it changes nothing
     assert (mem.current, mem.peak) == now == (current, peak)
-
-
-def test_sum_of_exp_counts_what_each_step_keeps():
-    x = torch.ones(1000, requires_grad=True)
-    with MemoryTracker(x) as mem:
-        with mem.phase("forward"):
-            loss = x.exp().sum()
-        with mem.phase("backward"):
-            loss.backward()
-    forward, backward = mem.phases
-    assert (forward.start, forward.end, forward.peak, forward.peak_op) == (0, 4004, 4004, "aten::sum")
-    # The result of exp goes when the gradient has been made from it: 4000 + 4 of the loss + 4 of its gradient + 4000.
-    assert (backward.end, backward.net, backward.peak, backward.peak_op) == (4004, 0, 8008, "aten::mul")
-    assert (mem.current, mem.peak, mem.peak_op) == (4004, 8008, "aten::mul")
 
 
 def test_resize_counts_the_difference():
@@ -285,13 +269,6 @@ def test_saved_for_backward_is_known_in_forward_and_gone_after_backward(trained)
     assert saved[-1] == 0
 
 
-def test_graph_that_is_still_there_at_the_end_is_saved_for_backward():
-    model, (x, y) = mlp_model("cpu"), mlp_data("cpu")
-    with MemoryTracker(model, x, y) as mem:
-        loss = nn.functional.cross_entropy(model(x), y)
-    assert mem.report().categories["saved for backward"] == mem.current - loss.nbytes
-
-
 def test_graph_of_another_thread_is_gone_through_though_its_nodes_have_numbers_of_its_own():
     weight, products = torch.ones(100, requires_grad=True), []
     for _ in range(100):
@@ -354,6 +331,7 @@ def test_events_number_storages_by_appearance():
 
 
 def test_report_reads_as_a_table():
+    # The result of exp, 4000 bytes, goes when the gradient has been made from it; the loss and its gradient have 4.
     x = torch.ones(1000, requires_grad=True)
     with MemoryTracker(x) as mem:
         with mem.phase("forward"):
@@ -541,10 +519,3 @@ def test_closed_tracker_is_no_garbage():
         assert gone() is None
     finally:
         gc.enable()
-
-
-@pytest.mark.parametrize("name", ["loops", "tracker", "snapshot"])
-def test_examples_in_docstrings_are_true(name):
-    module = importlib.import_module(f"course_utils.memory.{name}")
-    found = doctest.testmod(module)
-    assert found.attempted > 0 == found.failed

@@ -12,7 +12,7 @@ from course_utils.memory import MemoryTracker, tracker
 from course_utils.memory.cuda import Totals
 from tests.memory_workloads import MORE, SECTION_4
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]  # kernels take scratch memory for each
 
 WORKLOADS = {**SECTION_4, **MORE}
 
@@ -35,14 +35,6 @@ HIGHER_UNDER_A_MODE = {"GRU"}
 # Peaks taken while autograd or an optimizer has boxed scalars, or checkpoint random states, beside the tensors.
 HAS_UNSEEN = {"mlp_steps", "checkpointed", "checkpointed_reentrant", "loss_list", "loss_list_items"}
 HAS_UNSEEN |= {"custom Function", "AdamW loop", "AdamW foreach"}
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # kernels take scratch memory for each thread
-    yield
-    torch.set_num_threads(before)
 
 
 def by_allocator(make, around=contextlib.nullcontext):

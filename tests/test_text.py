@@ -1,17 +1,8 @@
-import doctest
-
 import pytest
 import torch
 from torch import nn
 
-from course_utils import base
-from course_utils.base import text
 from course_utils.base.text import aligned, class_name, describe, format_bytes, message_of, plain_text
-
-
-@pytest.mark.parametrize("module", [base, text], ids=lambda module: module.__name__)
-def test_the_examples_are_true(module):
-    assert doctest.testmod(module, extraglobs={"torch": torch}).failed == 0
 
 
 @pytest.mark.parametrize(
@@ -33,10 +24,6 @@ def test_bytes_are_shown_in_powers_of_1024(nbytes, shown):
 class Rude:
     def __repr__(self):
         raise RuntimeError("no repr")
-
-
-class Recursive(list):
-    pass
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,6 @@ CASES = {
     "a flag does not": (lambda x: (Variable(x, requires_grad=True) * 2).detach(), (False, False)),
     "a new variable around the data": (lambda x: Variable(Variable(x, volatile=True).data), (False, False)),
     "a shallow copy": (lambda x: copy.copy(Variable(x, volatile=True)), (False, True)),
-    "plain and flagged": (lambda x: Variable(x, True) + Variable(x) + Variable(x), (True, False)),
-    "one volatile": (lambda x: Variable(x, True) * Variable(x, True) + Variable(x, volatile=True), (False, True)),
 }
 
 

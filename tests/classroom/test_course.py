@@ -66,16 +66,6 @@ def test_a_folder_without_settings_is_no_course(tmp_path, capsys, monkeypatch):
         assert "holds no nbgrader_config.py" in capsys.readouterr().err
 
 
-def test_the_course_and_the_class_release_the_same_stub(released_course):
-    settings = [
-        PyFileConfigLoader("nbgrader_config.py", path=str(folder)).load_config()
-        for folder in (ROOT, released_course.root)
-    ]
-    for name in ("code_stub", "text_stub"):
-        own, theirs = (settings.ClearSolutions[name] for settings in settings)
-        assert own == theirs
-
-
 # ------------------------------------------------------------------------------------------------------------- release
 
 
@@ -103,6 +93,7 @@ def test_releasing_says_points_and_keeps_what_the_teacher_wrote(teacher):
         f"released {MODES}: 12 points",
     ]
     assert "Due on Friday." in teacher.notebook("release").read_text()
+    assert teacher.notebook("release", MODES).read_bytes() == (ROOT / "notebooks" / f"{MODES}.ipynb").read_bytes()
 
 
 @pytest.mark.usefixtures("tried_by_one_grader")

@@ -220,17 +220,9 @@ def test_nothing_is_left_for_the_next_and_nothing_outlives(wall):
     assert looked == ["[] False False\nFalse []\n"] * 3
     assert wall.shown("c-looks")[1:] == ["False /home/student /home/student\n", "ProcessLookupError\n"]
     until = time.monotonic() + 20
-    while running(SECONDS):
+    while any(SECONDS in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])):
         assert time.monotonic() < until, "it is still there"
         time.sleep(0.05)
-
-
-def running(word):
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if word in (process.info["cmdline"] or ()):
-            found.append(process)
-    return found
 
 
 def test_floods_of_processes_output_files_and_memory_end_at_their_limits(wall):
