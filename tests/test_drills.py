@@ -54,6 +54,13 @@ def wrong_answers(made):
 # The programs.
 
 
+@pytest.mark.parametrize("topic", TOPICS)
+def test_each_edit_finds_in_its_line_what_it_edits(topic):
+    for move in (move for group in TOPICS[topic].moves.values() for move in group):
+        for edit in [move.without] if isinstance(move.without, str) else move.without:
+            assert edit.partition("->")[0].strip(" ") in move.text, f"{edit!r} edits nothing in {move.text!r}"
+
+
 @each_kind
 def test_what_is_said_of_a_program_is_so_and_without_the_line_that_decides_it_is_not(topic, level):
     read = TOPICS[topic].read
@@ -289,7 +296,7 @@ def test_a_seed_may_be_any_whole_number_or_text_and_without_one_each_drill_is_an
 @pytest.mark.parametrize(
     ("asked", "error", "text"),
     [
-        ({"topic": "flag"}, ValueError, "flags, leaves, modes, edits, gates, hooks, functions, scale, in_dims, review"),
+        ({"topic": "flag"}, ValueError, ", ".join([*TOPICS, "review"])),
         ({"topic": 3}, ValueError, "one of flags"),
         ({"topic": "flags", "level": 4}, ValueError, "level 1, 2 or 3"),
         ({"topic": "flags", "level": "2"}, ValueError, "level 1, 2 or 3"),

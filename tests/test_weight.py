@@ -27,6 +27,7 @@ ROOMS = {  # folder, ending: at most so many lines
     ("tests/lessons", ".toml"): 300,
 }
 MODULES, MODULE_LINES = 230, 300
+ROOM = "Take out what nobody would miss, or raise the number here and say why."
 EXERCISE_LINES, CONTRACT_WORDS = 120, 65
 LONG_CONTRACT_WORDS = 130  # where an exercise is a list of parts: the clinic's, and those of the engine
 LONG_CONTRACTS = ("clinic", "own_engine")
@@ -41,12 +42,12 @@ def test_a_room_is_not_heavier_than_it_may_be(place, ending):
     found = {path: lines(path) for path in (ROOT / place).rglob(f"*{ending}")}
     total, most = sum(found.values()), ROOMS[place, ending]
     longest = sorted(found, key=found.get)[-3:]
-    assert total <= most, f"{place} has {total} lines of {most}; the longest are {[path.name for path in longest]}"
+    assert total <= most, f"{place} has {total} lines of {most}, most in {[path.name for path in longest]}. {ROOM}"
 
 
 def test_a_module_is_large_enough_to_be_one_and_small_enough_to_be_read():
     found = {str(path.relative_to(ROOT)): lines(path) for path in (ROOT / "course_utils").rglob("*.py")}
-    assert len(found) <= MODULES, f"the smallest are {sorted(found, key=found.get)[:40]}"
+    assert len(found) <= MODULES, f"{len(found)} modules of {MODULES}: {sorted(found, key=found.get)[:9]}. {ROOM}"
     assert not {path: count for path, count in found.items() if count > MODULE_LINES}
 
 
