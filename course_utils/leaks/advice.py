@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
 _LETS_GO = ", which lets the graph go (the tensor itself stays as long as its holder)"
 _WORDS = Path(__file__).with_name("words.toml")
 _LESSONS = Path(__file__).resolve().parents[1] / "lessons"
-_TORCHS = ("torch", "F", "nn", "functional")
-_OF_CONTAINERS = ("append", "appendleft", "extend", "insert", "add", "update", "setdefault", "clear", "pop", "popleft",
-                  "copy", "items", "values", "keys", "get", "put", "sort", "index", "count", "remove")  # fmt: skip
+_LOGS, _ADDS = ("print", "float", "int", "len", "str", "info", "add_scalar"), ("append", "extend", "insert", "clear")
 
 
 def says(part: str, key: str, **filled: object) -> str:
@@ -94,8 +91,6 @@ def advice(found: Finding) -> str:
     if found.needed_later and holder.kind == "container":
         clear = f"del {holder.name}[:]" if holder.container == "list" else f"{holder.name}.clear()"
         return says("advice", "later", clear=clear)
-    if not found.graph_bytes and not found.scalar and not found.nodes:
-        return f"{_keep_less(found)} `.detach()` lets what is left of the graph go too."
     cut = "item" if found.scalar and _is_only_logged(found) else "detach"
     better = _rewritten(found, cut) if found.direct else ""
     instead = f"Write `{better}`" if better else _cut(found, cut)
@@ -172,52 +167,40 @@ def _operands(value: ast.expr | None) -> list[ast.expr]:
 
 
 def _is_only_logged(found: Finding) -> bool:
-    """Whether a number will do: in the file of the line that keeps, nothing that only a tensor can do is done with what
-    is kept, or is computed from it. In doubt a tensor is needed.
+    """Whether a number will do: in the file of the line that keeps, what is kept is added to and logged, and read
+    nowhere else. In doubt a tensor is needed.
     """
     tree = parsed(found.line.file) if found.line is not None else None
     if tree is None:
         return False
-    kind, name = found.holder.tail
-    names = {found.holder.before_tail[1] if kind == "key" else name}
-    for _ in range(3):
-        names |= {name for node in ast.walk(tree) for name in _handed_on(node, names)}
-    return not any(_needs_a_tensor(node, names) for node in ast.walk(tree))
+    kind, last = found.holder.tail
+    name = found.holder.before_tail[1] if kind == "key" else last
+    nodes = list(ast.walk(tree))
+    logged = {id(_base(place)) for node in nodes for place in _logs(node, name)}
+    return all(id(node) in logged for node in nodes if _is_named(node, name))
 
 
-def _handed_on(node: ast.AST, names: set[str]) -> Iterator[str]:
-    """Names that are bound to what is computed from some names, and functions that return it."""
-    if isinstance(node, ast.FunctionDef):
-        returned = (part.value for part in ast.walk(node) if isinstance(part, ast.Return) and part.value)
-        if any(_mentions(value, names) for value in returned):
-            yield node.name
-    elif isinstance(node, (ast.Assign, ast.For, ast.comprehension)):
-        value = node.value if isinstance(node, ast.Assign) else node.iter
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if _mentions(value, names):
-            yield from (_name(part) for target in targets for part in parts_of(target))
-
-
-def _needs_a_tensor(node: ast.AST, names: set[str]) -> bool:
+def _logs(node: ast.AST, name: str) -> list[ast.expr]:
+    """What a node binds or adds to, or logs; of what it binds anew to a name, what it is computed from, too."""
     if isinstance(node, ast.Attribute):
-        return node.attr not in (*_OF_CONTAINERS, *names) and _name(node.value) in names
-    if not isinstance(node, ast.Call):
-        return False
-    if called_name(node) == "register_buffer":
-        return any(isinstance(word, ast.Constant) and word.value in names for word in node.args)
-    of_torchs = ast.unparse(node.func).partition(".")[0] in _TORCHS and called_name(node) not in ("tensor", "as_tensor")
-    return of_torchs and any(_mentions(word, names) for word in node.args)
+        return [node.value] if node.attr in _ADDS else []
+    if isinstance(node, ast.FormattedValue):
+        return _operands(node.value)
+    if isinstance(node, ast.Call):
+        return [one for word in node.args for one in _operands(word)] if called_name(node) in _LOGS else []
+    bound = getattr(node, "targets", [getattr(node, "target", None)])
+    targets = [part for target in bound for part in parts_of(target)]
+    is_the_same = any(_is_named(_base(target), name) for target in targets)
+    return [*targets, *_operands(getattr(node, "value", None))] if is_the_same else []
 
 
-def _name(node: ast.AST) -> str:
-    """``total``: of ``total``, ``self.total``, ``total[-1]``, ``total(...)``."""
-    while isinstance(node, (ast.Subscript, ast.Call)):
-        node = node.value if isinstance(node, ast.Subscript) else node.func
-    return getattr(node, "attr", getattr(node, "id", ""))
+def _base(node: ast.AST) -> ast.AST:
+    """``total`` of ``total[-1]``."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
 
 
-def _mentions(node: ast.AST, names: set[str]) -> bool:
-    """Whether something is computed from some names that is no plain number."""
-    if called_name(node) in ("item", "float", "int", "len", "str", "tolist"):
-        return False
-    return any(_name(part) in names for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute)))
+def _is_named(node: ast.AST, name: str) -> bool:
+    """Whether a node is a name: ``total``, ``self.total``, or the text in ``register_buffer("total", ...)``."""
+    return name in (getattr(node, "id", None), getattr(node, "attr", None), getattr(node, "value", None))

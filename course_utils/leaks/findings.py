@@ -25,12 +25,12 @@ class Made:
 
 @dataclass(frozen=True)
 class Grew:
-    """How the bytes alive grew from one call to another, whatever made them."""
+    """How the bytes alive, or the process, grew from one call to another, whatever made them."""
 
     nbytes: int
     first: int
     last: int
-    named: int  # how much of it is told of by name
+    named: int  # how much of it is told of by name; of a process, how much tensors and nodes explain
     rest: tuple[Made, ...] = ()  # the lines that made most of what is not
 
     @property
@@ -46,15 +46,6 @@ class Rate:
     nbytes: int
     calls: int  # it was taken from so many
     is_same: bool  # in each of them
-
-
-@dataclass(frozen=True)
-class ProcessGrowth:
-    """Memory of the process that went on growing, in bytes."""
-
-    nbytes: int  # by how much, from an early call to the last
-    tensors: int  # how much of it tensors and nodes explain
-    calls: int  # over so many calls
 
 
 @dataclass(frozen=True)
@@ -79,7 +70,6 @@ class Finding:
     needed_later: bool = False  # a backward pass that came some calls later needed it
     goes_back: bool = False  # the graph leads on to those of earlier calls
     takes_in: bool = False  # it is one tensor that takes in more
-    also: tuple[tuple[str, Site], ...] = ()  # names and lines of what only leads there, and is mended with it
     grown: Stretch | None = None  # the calls over which it grew
     why: str = ""
     at_end: int = 0  # bytes kept at the end
@@ -139,7 +129,7 @@ class GrowthReport(Shown):
     unwatched: tuple[str, ...] = ()
     totals: tuple[int, ...] = field(default=(), repr=False)
     grew: Grew | None = None
-    process: ProcessGrowth | None = None
+    process: Grew | None = None
     rounds_at: Site | None = None
 
     @property

@@ -108,8 +108,7 @@ class Kept:
         self.ways: Ways = ()  # how samples of it are kept, with the bytes of each
         self.next_search = 6  # so many calls with living storages, and it is time to look for the holder
         self._peak = self._most = 0  # the total at most, since most was given back and ever
-        self._youngest = 0  # the youngest call of which all was given back, since the last one began
-        self._outlived = 0  # before this call, something younger went than what stayed
+        self.fell = 0  # the call at which the total fell last, since there was most
         self._gone: Counter[int] = Counter()  # since the peak: bytes by call
         self._last = NOWHERE, False, False  # what was given back last: where, by a backward pass, joined before
 
@@ -133,8 +132,6 @@ class Kept:
     def give_back(self, birth: Birth, in_backward: bool, running: Site) -> None:
         """Notes that one counts no longer since it died, while a line of the user's was running."""
         self._last = running, in_backward, birth.joined
-        if birth.call not in self.alive:
-            self._youngest = max(self._youngest, birth.call)
         self._gone.update(birth.by_call)
 
     def note(self, call: int) -> None:
@@ -148,10 +145,9 @@ class Kept:
             self._peak = self.total
             self._gone.clear()
         if self.total > self._most:
-            self._most, self._outlived = self.total, 0
-        elif self._outlives:
-            self._outlived = call
-        self._youngest = 0
+            self._most, self.fell = self.total, 0
+        elif self.history and self.total < self.history[-1][1]:
+            self.fell = call
         if not self.history or self.history[-1][1] != self.total:
             self.history.append((call, self.total))
 
@@ -165,16 +161,11 @@ class Kept:
 
     @property
     def lasting(self) -> dict[int, int]:
-        """Bytes by call of what lives; where something younger was given back, and there is not more than ever before,
-        of what has outlived that: it is another holder's.
+        """Bytes by call of what lives; until there is more than ever before, of what has outlived that something was
+        given back: it is another holder's.
         """
-        older = {call: nbytes for call, nbytes in self.alive.items() if call < self._outlived}
-        return older if older and not self._outlives else dict(self.alive)
-
-    @property
-    def _outlives(self) -> bool:
-        """Whether there is something older than what was given back since the last call began."""
-        return next(iter(self.alive), self._youngest) < self._youngest
+        older = {call: nbytes for call, nbytes in self.alive.items() if call < self.fell - YOUNG}
+        return older or dict(self.alive)
 
     def total_at(self, call: int) -> int:
         """The bytes kept when a call began."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from course_utils.base.user_code import NOWHERE, Site, user_site
+from course_utils.base.user_code import Site, user_site
 from course_utils.graph.recorded import Slot, is_node, saved_slots
 from course_utils.holders import search_from_users_variables
 from course_utils.holders.holder import Holder, Link
@@ -63,14 +63,9 @@ class Chain:
         self.root = _name(graph.thread, root)
         values = {call: NODE_BYTES * graph.counts[call] for call in sorted(graph.counts)}
         self.stretch = Stretch(values, sum(values.values()), times=self.stretch.times)
-
-        def ended(_: object) -> None:
-            if self.stretch.goes_on:
-                self.end(births, user_site(sys._getframe(1)))
-
         mark = set[None]()  # anything that can be referred to weakly
         root.metadata.setdefault(__name__, []).append(mark)
-        self._mark = weakref.ref(mark, ended)
+        self._mark = weakref.ref(mark, lambda _: self.end(births, user_site(sys._getframe(1))))
 
     def end(self, births: Births, site: Site) -> None:
         """It is given back now; the calls since the last count added as much as the others."""
@@ -151,8 +146,6 @@ class Nodes:
                 continue
             carried = {self._carried[name].key for name in graph.names & self._carried.keys()} - {key}
             chain = self.chains.setdefault(key, Chain(graph.link))
-            if chain.root is not None and chain.stretch.goes_on and chain.root not in graph.names:
-                chain.end(self._births, NOWHERE)
             if len(chain.stretch.values) <= len(graph.counts):
                 chain.goes_on(graph, carried, self._births)
 

@@ -12,7 +12,7 @@ import torch
 from course_utils.base.user_code import Site, is_user_file
 from course_utils.holders.holder import CACHE_OF, NOBODY, Holder
 from course_utils.leaks.births import Births
-from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part, ProcessGrowth, Rate
+from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part, Rate
 from course_utils.leaks.kept import LEAST_CALLS, YOUNG, Kept, Stretch, Way, Ways
 from course_utils.leaks.nodes import NODE_BYTES, Nodes
 from course_utils.leaks.verdict import LOG, Growth, delay, judge
@@ -195,17 +195,17 @@ class Reporter:
         rest = tuple(Made(site, nbytes) for site, nbytes in sites.most_common(3))
         return Grew(totals[-1] - totals[0], first, births.call, named, rest)
 
-    def _process_grew(self, of_nodes: int) -> ProcessGrowth | None:
+    def _process_grew(self, of_nodes: int) -> Grew | None:
         """How the process grew, if to the end, and tensors and nodes, so many bytes a call, do not explain it."""
         points = self.resident[len(self.resident) // 4 :]
         if len(points) < 2 * LEAST_CALLS:
             return None
-        levels, known = [nbytes for _, nbytes in points], [self.births.totals[call] for call, _ in points]
+        (first, level), (last, _) = points[0], points[-1]
+        levels, known = [nbytes - level for _, nbytes in points], [self.births.totals[call] for call, _ in points]
         # What tensors held for a time and gave back, the allocator may keep.
-        nbytes, calls = levels[-1] - levels[0], points[-1][0] - points[0][0]
-        explained = max(known) - known[0] + of_nodes * calls
-        grows = nbytes >= _LEAST_BYTES and nbytes > 2 * explained and _rises(levels)
-        return ProcessGrowth(nbytes, explained, calls) if grows else None
+        explained = max(known) - known[0] + of_nodes * (last - first)
+        grows = levels[-1] >= max(_LEAST_BYTES, 2 * explained + 1) and _rises(levels)
+        return Grew(levels[-1], first, last, explained) if grows else None
 
 
 def _rises(levels: Sequence[int]) -> bool:
@@ -248,11 +248,8 @@ def _told_once(findings: Sequence[Finding], chains: Sequence[Finding]) -> list[F
     chains = [chain for chain in chains if known_by(chain.holder) not in named]
     if not chains:
         return list(findings)
-    parts = [found for found in findings if found.goes_back and found.scalar and not found.graph_bytes]
-    also = tuple(dict.fromkeys((part.holder.name, part.line) for part in parts if part.line is not None))
-    first = max(chains, key=lambda chain: chain.nodes)
-    others = [replace(found, nodes=0) if found.goes_back else found for found in findings if found not in parts]
-    return [*others, *(replace(chain, also=also) if chain is first else chain for chain in chains)]
+    others = [found for found in findings if not found.goes_back or not found.scalar or found.graph_bytes]
+    return [*(replace(found, nodes=0) if found.goes_back else found for found in others), *chains]
 
 
 def known_by(holder: Holder) -> tuple[tuple[str, str], str]:

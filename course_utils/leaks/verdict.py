@@ -111,31 +111,30 @@ def _waited(stretch: Stretch, births: Births) -> bool:
 
 def _filled(stretch: Stretch, calls: Sequence[int]) -> dict[int, int]:
     """The bytes of each call from the first that left something up to the last, so that whole rounds count."""
-    places = [place for place, call in enumerate(calls) if stretch.values.get(call)]
-    return {call: stretch.values.get(call, 0) for call in calls[places[0] : places[-1]]} if places else {}
+    added = [call for call in calls if stretch.values.get(call)]
+    return {call: stretch.values.get(call, 0) for call in calls if added[0] <= call < added[-1]} if added else {}
 
 
 def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch, graph: bool) -> Growth | None:
-    """Judges what has not been given back."""
-    places = [place for place, call in enumerate(calls) if now.values.get(call)]
-    if len(places) < LEAST_CALLS:
+    """Judges what has not been given back, by the bytes of each call since the first that left something."""
+    values = dict(itertools.dropwhile(lambda of: not of[1], ((call, now.values.get(call, 0)) for call in calls)))
+    added = [at for at, nbytes in enumerate(values.values()) if nbytes]
+    if len(added) < LEAST_CALLS:
         return None
-    gaps = [after - before for before, after in itertools.pairwise(places)]
-    usual, quiet = statistics.median(gaps), len(calls) - 1 - places[-1]
+    gaps = [after - before for before, after in itertools.pairwise(added)]
+    usual, quiet = statistics.median(gaps), len(values) - 1 - added[-1]
     if quiet > 2 * max(usual, statistics.fmean(gaps)) + 1:
         return Growth(f"nothing was added in the last {quiet} calls")
-    values = {call: now.values.get(call, 0) for call in calls[places[0] :]}
-    early = sum(place < (places[0] + len(calls)) / 2 for place in places)
-    late = len(places) - early
+    early = sum(itertools.islice(values.values(), (len(values) + 1) // 2))
+    late = sum(values.values()) - early
     irregular = max(gaps) > 3 * usual and max(gaps) > 3
     if _turns_over(kept, values):
         # A loop's graphs, which go once the next has ended: what came since they last went.
-        falls = [call for (_, before), (call, after) in itertools.pairwise(kept.history) if after < before]
-        lately = {call: nbytes for call, nbytes in now.values.items() if call >= max(falls, default=0)}
+        lately = {call: nbytes for call, nbytes in now.values.items() if call >= kept.fell}
         if not graph or len(lately) < LEAST_ROUND:
             return Growth("as much goes as comes")
         now = replace(now, values=lately, peak=sum(lately.values()))
-    elif late < 0.6 * early or (irregular and late < 0.8 * early + 1):
+    elif late < 0.6 * early or (irregular and late < 0.8 * early + (early + late) / len(added)):
         return Growth("less and less is added")
     filled = _filled(now, calls)
     return Growth("", _whole(now, births, kept, filled), filled)
@@ -144,8 +143,6 @@ def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch, graph:
 def _turns_over(kept: Kept, values: Mapping[int, int]) -> bool:
     """Whether old storages have gone while new ones came, so that the sum stands still."""
     calls = list(values)
-    back = calls[-max(LEAST_CALLS, len(calls) // 4) :][0]
-    came = sum(nbytes for call, nbytes in values.items() if call >= back)
+    parts = (calls[-max(LEAST_CALLS, len(calls) // 4) :], 0.5), (calls, 0.4)
     # When a call begins, storages made up to YOUNG calls before are counted.
-    lately, since_first = (kept.grown_since(call + YOUNG - 1) for call in (back, calls[0]))
-    return lately < 0.5 * came or since_first < 0.4 * sum(values.values())
+    return any(kept.grown_since(part[0] + YOUNG - 1) < least * sum(values[at] for at in part) for part, least in parts)

@@ -144,8 +144,7 @@ def _sentence(found: Finding) -> str:
         what, amount = f"{what} and what is left of its graph", f"{amount}, and {nodes}"
     at = f" ({found.line})" if found.line is not None else ""
     if holder.kind == "cycle":
-        text = says("notes", "cycle", name=holder.name, where=holder.where, at=at, what=what, amount=amount)
-        return text + (" It ran meanwhile, and gave back what there was." if found.grown and found.grown.times else "")
+        return says("notes", "cycle", name=holder.name, where=holder.where, at=at, what=what, amount=amount)
     subject = f"`{found.line.source}`{at}" if found.line is not None else f"`{holder.name}`"
     text = f"{subject} keeps {what}: {amount}."
     if found.nodes and not found.rate.nbytes:
@@ -184,8 +183,6 @@ def _rows(found: Finding) -> Iterator[tuple[str, str]]:
         yield "graph", f"{_per_call(found.graph_bytes)} of it is held by the recorded graph"
     for name, nbytes in found.saved[:_SAVED_SHOWN]:
         yield "saved by", f"{name}  ({_per_call(nbytes)})"
-    for name, line in found.also:
-        yield "also", f"`{name}` leads there ({line}); a number each, once that is mended"
 
 
 def _per_call(nbytes: int) -> str:
@@ -228,6 +225,5 @@ def _notes(report: GrowthReport) -> Iterator[str]:
         rest = ", ".join(f"{made.site} ({format_bytes(made.nbytes)})" for made in grew.rest)
         yield text if grew.all_named else f"{text} {says('notes', 'rest', rest=rest)}"
     if process is not None:
-        first = f" {says('notes', 'first')}" if any(found.nodes for found in report.findings) else ""
-        nbytes, tensors = format_bytes(process.nbytes), format_bytes(process.tensors)
-        yield says("notes", "process", nbytes=nbytes, calls=process.calls, tensors=tensors, first=first)
+        nbytes, tensors = format_bytes(process.nbytes), format_bytes(process.named)
+        yield says("notes", "process", nbytes=nbytes, calls=process.last - process.first, tensors=tensors)
