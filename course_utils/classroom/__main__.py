@@ -105,7 +105,7 @@ def _grade(course: ClassFolder, assignments: Sequence[str], options: argparse.Na
         print("\nHanded in, and passed over:", *(f"  {line}" for line in passed), sep="\n")
     failed = any(row.failed for rows in tables.values() for row in rows)
     if failed:
-        said = "Not everything is done; the reasons are above. The same command, run again, does the rest."
+        said = "Not everything is done; the reasons are above. Put right what you can; the same command does the rest."
         print(f"\n{said}", file=sys.stderr)
     return failed
 
@@ -114,7 +114,7 @@ def _feedback(course: ClassFolder, assignments: Sequence[str], options: argparse
     from course_utils.classroom.books.export import feedback, hand_out
 
     course.refuse_unknown(options.student)
-    graded = [name for name in assignments if course.api.get_autograded_students(name)]
+    graded = [name for name in assignments if course.graded(name)]
     failed = False
     for assignment in assignments if options.assignments else graded or assignments:
         pages = feedback(course, assignment, options.student)

@@ -49,8 +49,7 @@ def feedback(course: ClassFolder, assignment: str, students: Sequence[str] = ())
     Raises:
         ValueError: nothing of the assignment is graded yet, or not since its points were changed.
     """
-    graded = [name for name in course.submitters(assignment) if not students or name in students]
-    graded = [name for name in graded if course.notebook("autograded", assignment, name).is_file()]
+    graded = [name for name in course.graded(assignment) if not students or name in students]
     if not graded:
         raise ValueError(f"Nothing of {assignment} is graded yet.\nTry: autograd-control classroom grade {assignment}")
     found = reports(course, assignment)

@@ -149,6 +149,10 @@ class ClassFolder:
         """The students who handed in this assignment, in order."""
         return [name for name, trouble in self.handed_in(assignment).items() if not trouble]
 
+    def graded(self, assignment: str) -> list[str]:
+        """Those of them whose submission has been graded."""
+        return [name for name in self.submitters(assignment) if self.notebook("autograded", assignment, name).is_file()]
+
     def handed_in(self, assignment: str) -> dict[str, str]:
         """What lies where students' folders for this assignment lie, in order.
 

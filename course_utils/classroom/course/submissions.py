@@ -88,9 +88,8 @@ def _time(path: Path) -> tuple[datetime | None, list[str]]:
     except FileNotFoundError:
         return None, []
     except (ValueError, ArithmeticError, TypeError, OSError) as error:  # what dateutil raises at a text that is no time
-        said = said or str(error)
-        late = "until it does, nobody knows whether it was late"
-        return None, [f"timestamp.txt {said}, and not a time such as 2027-03-01 18:00 +01:00; {late}."]
+        late = "until it does, nobody knows whether it was late, and the Formgrader lists nobody's"
+        return None, [f"timestamp.txt {said or error}, and not a time such as 2027-03-01T18:00+01:00; {late}."]
 
 
 def _peek(path: Path) -> bytes:
