@@ -100,7 +100,8 @@ class Drill(Shown):
     """A program to read and what is asked about it.
 
     Attributes:
-        topic, level: what it is about, and how hard it is, 1 to 3.
+        topic: what it is about.
+        level: how hard it is, 1 to 3.
         seed: gives the same drill again.
         lines: the program.
         questions: what is asked of it, with the answers and their reasons.
@@ -126,8 +127,7 @@ class Drill(Shown):
 
         Args:
             answers: a value for each key, see ``choices``. Truth values of NumPy and torch count, and 1 and 0; texts
-                are compared without regard to case and outer spaces, and a number, True or None may stand in quotes or
-                without. A missing value is no error, and not right.
+                in any case, with outer spaces or quotes. What is missing is not right.
 
         Returns:
             The score, one point for each key, as a card. ``progress()`` counts the first answer to each key.
