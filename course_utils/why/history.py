@@ -193,12 +193,15 @@ class Silence:
 
     def _moves(self) -> None:
         """Whether an optimizer changes it."""
-        every = [name for name, _ in self.scene.objects(torch.optim.Optimizer)]
+        found = self.scene.objects(torch.optim.Optimizer)
+        every, groups = [name for name, _ in found], [group for _, one in found for group in one.param_groups]
         if not every or self.gradient is None or not self.tensor.is_leaf:
             return
         name, _, group = self.optimizers[0] if self.optimizers else ("", None, {})
         if not name:
-            self._say("not_in_optimizer", "`{name}` has a gradient, and is not in {others}.", others=every)
+            twin = self.scene.names(p for group in groups for p in group["params"] if p.shape == self.tensor.shape)[:1]
+            said = "`{name}` has a gradient, and is not in {others}[, which has {twin}, of the same shape]."
+            self._say("not_in_optimizer", said, others=every, twin=twin)
         elif not float(group["lr"]):
             self._say("learning_rate_zero", "`{optimizer}` moves `{name}` with a learning rate of 0.", optimizer=name)
         elif not self._has_moved():
