@@ -14,18 +14,7 @@ from course_utils.base import explain
 from course_utils.base.text import describe, format_bytes
 from course_utils.draw import style
 from course_utils.draw.page import Drawing, new_page, require
-from course_utils.draw.style import (
-    BLUE,
-    PAPER,
-    QUIET_INK,
-    RULE,
-    VERMILION,
-    bold_width,
-    sentence,
-    shortened,
-    text_width,
-    wrapped,
-)
+from course_utils.draw.style import RULE, bold_width, sentence, shortened, text_width, wrapped
 from course_utils.measure.compare import Comparison, format_count
 
 # Bars differ without colour, too.
@@ -164,7 +153,7 @@ def plot_maps(images: Panels, *rows: Panels, title: str) -> Drawing:
     high = max(0.0, *(grid.max().item() for grid in values))
     full = max(high, -low) or 1.0
     note = f"white: 0; full blue: {full:.2f}" + (f"; full orange: {-full:.2f}" if low < 0 else "")
-    worth = LinearSegmentedColormap.from_list("worth", [VERMILION, PAPER, BLUE])
+    worth = LinearSegmentedColormap.from_list("worth", [style.VERMILION, style.PAPER, style.BLUE])
     shown = (images, *rows)
     # Names that are wider than their images keep these apart.
     wide = max(_SIDE, *(text_width(name) + 8 for row in shown for name, _ in row))
@@ -178,7 +167,7 @@ def plot_maps(images: Panels, *rows: Panels, title: str) -> Drawing:
                 ax.spines[:].set(color=RULE, linewidth=0.5)
             for ax in axes[len(row) :]:
                 ax.set_axis_off()
-        page.axes[-1][0].set_xlabel(note, color=QUIET_INK, loc="left", labelpad=8)
+        page.axes[-1][0].set_xlabel(note, color=style.QUIET_INK, loc="left", labelpad=8)
         page.heading(title)
     return Drawing(page.figure, _in_words(images, rows, title))
 

@@ -185,23 +185,22 @@ class Silence:
             self._say("zero_gradient", zero + ", though it arrived.")
 
     @functools.cached_property
-    def optimizers(self) -> list[tuple[str, torch.optim.Optimizer, dict[str, Any]]]:
-        """Those that have the tensor, and the group that it is in."""
+    def groups(self) -> list[tuple[str, torch.optim.Optimizer, dict[str, Any]]]:
+        """The groups of every optimizer, with its name."""
         every = self.scene.objects(torch.optim.Optimizer)
-        groups = [(name, one, group) for name, one in every for group in one.param_groups]
-        return [found for found in groups if any(one is self.tensor for one in found[2]["params"])]
+        return [(name, one, group) for name, one in every for group in one.param_groups]
 
     def _moves(self) -> None:
         """Whether an optimizer changes it."""
-        found = self.scene.objects(torch.optim.Optimizer)
-        every, groups = [name for name, _ in found], [group for _, one in found for group in one.param_groups]
-        if not every or self.gradient is None or not self.tensor.is_leaf:
+        if not self.groups or self.gradient is None or not self.tensor.is_leaf:
             return
-        name, _, group = self.optimizers[0] if self.optimizers else ("", None, {})
+        mine = [found for found in self.groups if any(one is self.tensor for one in found[2]["params"])]
+        name, _, group = mine[0] if mine else ("", None, {})
         if not name:
-            twin = self.scene.names(p for group in groups for p in group["params"] if p.shape == self.tensor.shape)[:1]
+            given = [one for _, _, group in self.groups for one in group["params"]]
+            twin = self.scene.names(one for one in given if one.shape == self.tensor.shape)[:1]
             said = "`{name}` has a gradient, and is not in {others}[, which has {twin}, of the same shape]."
-            self._say("not_in_optimizer", said, others=every, twin=twin)
+            self._say("not_in_optimizer", said, others=[*dict.fromkeys(name for name, _, _ in self.groups)], twin=twin)
         elif not float(group["lr"]):
             self._say("learning_rate_zero", "`{optimizer}` moves `{name}` with a learning rate of 0.", optimizer=name)
         elif not self._has_moved():
@@ -214,4 +213,4 @@ class Silence:
         """Whether an optimizer has changed it, as far as that leaves a trace."""
         if self.watched:
             return any(edit.steps for edit in self.log.of(self.tensor, "edits") or ())
-        return self.tensor._version > 1 or any(one.state.get(self.tensor) for _, one, _ in self.optimizers)
+        return self.tensor._version > 1 or any(one.state.get(self.tensor) for _, one, _ in self.groups)
