@@ -1,9 +1,10 @@
 """Shows each operation that runs to whoever watches (``OperationWatch``), and which storages it makes, resizes or is
-given (``watcher``).
+given (``StorageWatcher``).
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MethodType
 from typing import Any
 
@@ -27,6 +28,25 @@ Watcher = Callable[[Run, Any, tuple, dict], Any]
 """Somebody who is shown operations: calls ``run(func, args, kwargs)``, looks before and after, returns the result."""
 
 
+@dataclass(frozen=True, eq=False)
+class StorageWatcher:
+    """Somebody who is told of storages. Those that share a mode are told by one look at what an operation is given and
+    returns, which comes before any ``Watcher`` is shown the operation's result.
+
+    Attributes:
+        add: called with a storage that ``live`` does not have, a tensor on it, and the operation that made it, or
+            ``OLD`` where an operation was given it.
+        meet: called in place of ``add`` with a tensor that has no storage of its own, and the same.
+        size: called with a storage that may have another size than before, and its reference.
+        live: the known storages' references, by the storage's ``id``.
+    """
+
+    add: Callable
+    meet: Callable
+    size: Callable
+    live: Mapping[int, Any]
+
+
 class DispatchMode(TorchDispatchMode):
     """A dispatch mode whose first operation does not load the compiler, and that lets compiled code be."""
 
@@ -47,14 +67,16 @@ class DispatchMode(TorchDispatchMode):
 class OperationWatch(DispatchMode):
     """The mode. Watchers that come one directly inside the other share one, for what a mode itself costs."""
 
-    def __init__(self, *watchers: Watcher) -> None:
+    def __init__(self, *watchers: Watcher | StorageWatcher) -> None:
         super().__init__()
         self._set(watchers)
 
-    def _set(self, watchers: tuple[Watcher, ...]) -> None:
-        self._watchers, self._run = watchers, _run
+    def _set(self, watchers: tuple[Watcher | StorageWatcher, ...]) -> None:
+        of_storages = [one for one in watchers if isinstance(one, StorageWatcher)]
+        self._watchers, self._run = watchers, _looking(of_storages) if of_storages else _run
         for watcher in watchers:  # each runs what those before it run
-            self._run = functools.partial(watcher, self._run)
+            if not isinstance(watcher, StorageWatcher):
+                self._run = functools.partial(watcher, self._run)
 
     def __enter__(self) -> "OperationWatch":
         # An attribute of the instance, a cycle until __exit__, saves a frame; PyTorch insists that it is bound.
@@ -82,7 +104,7 @@ class OperationWatch(DispatchMode):
         return _show(self, func, types, args, kwargs)
 
     @classmethod
-    def enter(cls, *watchers: Watcher) -> "OperationWatch":
+    def enter(cls, *watchers: Watcher | StorageWatcher) -> "OperationWatch":
         """Shows watchers the operations of this thread, and those of autograd's threads on its behalf; returns the mode
         that does, to be left with ``leave``.
         """
@@ -93,7 +115,7 @@ class OperationWatch(DispatchMode):
             return mode
         return cls(*watchers).__enter__()
 
-    def leave(self, *watchers: Watcher) -> bool:
+    def leave(self, *watchers: Watcher | StorageWatcher) -> bool:
         """Shows watchers no more; returns whether it is this thread's operations that they were shown."""
         here = any(mode is self for mode in get_dispatch_modes())
         left = tuple(one for one in self._watchers if one not in watchers)
@@ -138,19 +160,12 @@ def quick_storages(tensor: torch.Tensor) -> Iterable[torch.UntypedStorage]:
     return storages_of(tensor)
 
 
-def watcher(add: Callable, meet: Callable, size: Callable, live: Mapping[int, Any]) -> Watcher:
-    """Tells of each storage that operations make or meet; closures, since every operation pays for them.
-
-    Args:
-        add: called with a storage that ``live`` does not have, a tensor on it, and the operation that made it, or
-            ``OLD`` where an operation was given it.
-        meet: called in place of ``add`` with a tensor that has no storage of its own, and the same.
-        size: called with a storage that may have another size than before, and its reference.
-        live: the known storages' references, by the storage's ``id``.
-    """
+def _looking(watchers: Sequence[StorageWatcher]) -> Callable[[Any, tuple, dict], Any]:
+    """Runs operations, and tells of each storage that they make or meet; closures, since every operation pays."""
     plans: dict[Any, int] = {}
     kinds: dict[type, int] = {torch.Tensor: _TENSOR, torch.nn.Parameter: _TENSOR, list: _SEQUENCE, tuple: _SEQUENCE}
-    known, plan_of, kind_of = live.get, plans.get, kinds.get
+    told = [(one.live.get, one.add) for one in watchers]
+    plan_of, kind_of = plans.get, kinds.get
 
     def meet_all(values: Iterable[Any], op: Any) -> None:
         for value in values:
@@ -163,36 +178,43 @@ def watcher(add: Callable, meet: Callable, size: Callable, live: Mapping[int, An
                 except (NotImplementedError, RuntimeError):  # no storage of its own: sparse, opaque
                     meet(value, op)
                     continue
-                reference = known(id(storage))
-                if reference is None or reference() is not storage:
-                    add(storage, value, op)
+                for known, add in told:
+                    reference = known(id(storage))
+                    if reference is None or reference() is not storage:
+                        add(storage, value, op)
             elif kind == _SEQUENCE:
                 meet_all(value, op)
             elif kind == _SUBCLASS:
                 meet(value, op)
 
-    def watch(run: Run, func: Any, args: tuple, kwargs: dict) -> Any:
+    def meet(tensor: torch.Tensor, op: Any) -> None:
+        for one in watchers:
+            one.meet(tensor, op)
+
+    def look(func: Any, args: tuple, kwargs: dict) -> Any:
         call = getattr(func, "_op", func)  # its hash is quicker
         plan = plan_of(call)
         if plan is None:
             plan = plans[call] = _plan(func)
         if plan > _RESIZES:
-            _meet_made_outside(plan, func, args, meet, add)
+            for one in watchers:
+                _meet_made_outside(plan, func, args, one)
         # Whatever storage an operation is given and the log does not know is older than the recorder.
         meet_all(args, OLD)
         if kwargs:
             meet_all(kwargs.values(), OLD)
-        out = run(func, args, kwargs)
+        out = call(*args, **kwargs)
         if plan != _ALIASES:
             meet_all((out,), func)
             if plan >= _RESIZES:
                 for storage in _storages_in(out):
-                    reference = known(id(storage))
-                    if reference is not None and reference() is storage:
-                        size(storage, reference)
+                    for one in watchers:
+                        reference = one.live.get(id(storage))
+                        if reference is not None and reference() is storage:
+                            one.size(storage, reference)
         return out
 
-    return watch
+    return look
 
 
 def _storages_in(out: Any) -> Iterator[torch.UntypedStorage]:
@@ -223,15 +245,15 @@ def _plan(func: Any) -> int:
     return _FRESH if func.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd) else _ALIASES
 
 
-def _meet_made_outside(plan: int, func: Any, args: tuple, meet: Callable, add: Callable) -> None:
+def _meet_made_outside(plan: int, func: Any, args: tuple, watcher: StorageWatcher) -> None:
     """Two operations are handed storages that were made just now, past the dispatcher.
 
     ``torch.tensor([1.0])`` fills a storage and shows it first to ``lift_fresh``. Unpickling and ``deepcopy`` make an
     ``UntypedStorage`` in Python and give it to ``set_``: such a one has no other owner, unlike that of a tensor.
     """
     if plan == _LIFTS:
-        meet(args[0], func)
+        watcher.meet(args[0], func)
         return
     source = args[1] if len(args) > 1 else None
     if isinstance(source, torch.UntypedStorage) and storage_use_count(source._cdata) == 1:
-        add(source, args[0], func)
+        watcher.add(source, args[0], func)

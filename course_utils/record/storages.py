@@ -14,7 +14,7 @@ from course_utils.base.torch_private import current_graph_task
 from course_utils.base.user_code import NOWHERE, Site, user_site
 from course_utils.graph.recorded import storages_of
 from course_utils.record import UNCOMPILED
-from course_utils.record.operations import OLD, UNDISPATCHED, OperationWatch, quick_storages, watcher
+from course_utils.record.operations import OLD, UNDISPATCHED, OperationWatch, StorageWatcher, quick_storages
 
 
 class Storage(weakref.ref):
@@ -93,7 +93,7 @@ class Recorder:
 
     Attributes:
         live: the known storages by ``id``.
-        watcher: who is shown the operations.
+        watcher: who is told of what operations make and meet.
         places: for the name of a place such as "gradients": numbers of the storages found there so far.
     """
 
@@ -103,7 +103,7 @@ class Recorder:
         self.live: dict[int, Storage] = {}
         self._new: list[Any] = []  # four for each change
         self._add, self._meet, self._size = _writers(self._new.extend, self.live, lines, listener)
-        self.watcher = watcher(self._add, self._meet, self._size, self.live)
+        self.watcher = StorageWatcher(self._add, self._meet, self._size, self.live)
 
     def __enter__(self) -> "Recorder":
         UNCOMPILED.add(self.watcher)
