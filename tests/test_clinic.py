@@ -190,9 +190,10 @@ OTHER_LINES = {
 }
 
 
-def mended_but(*symptoms):
-    """The script of the lesson, mended but for these symptoms."""
-    return mended(sick_run, {line: text for name in MENDS.keys() - symptoms for line, text in MENDS[name].items()})
+def mended_but(*symptoms, **others):
+    """The script of the lesson, mended but for these symptoms, or with other lines for them."""
+    mends = MENDS | others
+    return mended(sick_run, {line: text for name in mends.keys() - symptoms for line, text in mends[name].items()})
 
 
 def test_the_script_of_the_lesson_shows_every_symptom_and_no_cause():
@@ -284,6 +285,13 @@ def test_a_fault_left_in_the_mended_script_costs_its_own_point_alone(number, sym
         assert float(score) == pytest.approx(7 - 0.7 * len(lost))
         named = [claim.misconception.name for claim in score.claims if claim.misconception]
         assert named[0] == list(run_clinic.misconceptions.values())[number - 1].name
+
+
+def test_an_accuracy_that_is_a_mean_over_the_test_batches_is_told_as_that():
+    share = "with torch.no_grad():\n    outputs.append((model(x).argmax(dim=1) == y).float().mean())"
+    score = examine(mended_but(evaluation={34: share, 35: "pass", 36: "right = torch.stack(outputs)"}))
+    named = [claim.misconception for claim in score.claims if claim.misconception]
+    assert named == [run_clinic.misconceptions["batches"]], str(score)
 
 
 @pytest.mark.nightly

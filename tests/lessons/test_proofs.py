@@ -164,7 +164,7 @@ def test_every_misconception_of_a_prediction_is_named_for_the_wrong_values_that_
 def test_every_exercise_has_a_right_answer_written_differently_and_few_misconceptions(lesson, exercise):
     assert any(right.exercise == exercise.name for right in right_answers(lesson)), "enter one in tests/lessons/right"
     count = len(exercise.misconceptions)
-    most = 10 if exercise.name == "run_clinic" else MOST  # one for each of its promises
+    most = 11 if exercise.name == "run_clinic" else MOST  # one for each of its promises, the last has two
     assert FEWEST <= count <= most, f"{count} misconceptions of {FEWEST} to {most}: merge, or split"
 
 

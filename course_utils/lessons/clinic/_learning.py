@@ -105,9 +105,11 @@ def expect_success(trial: Trial) -> None:
     for again in range(2):  # a last layer that never learns misses it with one draw of its weights in several hundred
         result = run(trial, digits, digits.epochs, seed + again)
         with torch.no_grad():
-            right = (result.model.eval()(images).argmax(dim=1) == labels).float().mean().item()
-        told = float(list(result.accuracies)[-1])
-        expect(abs(told - right) < 2e-4, expected=f"the share of all test rows, {right:.4f}", got=f"{told:.4f}")
+            hits = (result.model.eval()(images).argmax(dim=1) == labels).float()
+        told, right = float(list(result.accuracies)[-1]), hits.mean().item()
+        batches = [part.mean().item() for part in hits.split([len(y) for _, y in digits.test])]
+        key = "batches" * (abs(told - sum(batches) / len(batches)) < 2e-4)
+        expect(abs(told - right) < 2e-4, key, expected=f"the share of all test rows, {right:.4f}", got=f"{told:.4f}")
         if right >= digits.bar:
             return
     raise Missed(expected=f"{digits.bar:.2f} of the test images after {digits.epochs} epochs", got=f"{right:.2f}")

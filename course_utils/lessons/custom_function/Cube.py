@@ -29,7 +29,8 @@ def _(trial: Trial) -> Seen:
 
 @Cube.looks("has a second derivative: 6x, for the incoming gradient too", weight=4)
 def _(trial: Trial) -> Seen:
-    x, incoming = _x(trial), trial.randn(1).requires_grad_()
+    x = _x(trial)
+    incoming = trial.randn(*x.shape).requires_grad_()
     result = shared.applied(trial, x)
     (gradient,) = shared.gradients(trial, result, [x], incoming, " with create_graph=True", create_graph=True)
     yield "the gradient has a history", gradient.requires_grad

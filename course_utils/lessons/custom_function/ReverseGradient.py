@@ -34,9 +34,9 @@ def _(trial: Trial) -> Seen:
 
 @ReverseGradient.looks("keeps the strength of each call for that call", weight=2)
 def _(trial: Trial) -> Seen:
-    x, incoming = trial.randn(3, requires_grad=True), trial.randn(3)
+    x = trial.randn(3, requires_grad=True)
     strengths = _strength(trial), 5 + _strength(trial)
     results = [shared.applied(trial, x, strength, what=f"x, {strength}") for strength in strengths]
     for result, strength in zip(results, strengths, strict=True):
         what = f" with strength {strength}, after another call"
-        yield "gradient of x", shared.gradients(trial, result, [x], incoming, what)[0]
+        yield "gradient of x", shared.gradients(trial, result, [x], trial.randn(3), what)[0]

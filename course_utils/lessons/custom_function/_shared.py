@@ -34,13 +34,15 @@ def applied(trial: Trial, *inputs: object, what: str = "x") -> Tensor:
 def gradients(
     trial: Trial, result: Tensor, wanted: Sequence[Tensor], incoming: Tensor, what: str = "", **how: bool
 ) -> list[Tensor | None]:
-    """The gradients that the answer's backward gives to ``wanted``, for this incoming gradient of the result."""
-    total = (result * incoming).sum()
+    """The gradients that the answer's backward gives to ``wanted``, for this incoming gradient of the result, of its
+    shape. Both are watched: a backward that edits what comes in, or an input, or fills a ``.grad``, is seen."""
 
     def work() -> list[Tensor | None]:
-        return list(torch.autograd.grad(total, wanted, retain_graph=True, allow_unused=True, **how))
+        with result.register_hook(lambda _: incoming):  # this very tensor, and no copy of it, is what comes in
+            return list(torch.autograd.grad(result.sum(), wanted, retain_graph=True, allow_unused=True, **how))
 
-    return trial.run(work, called=f"backward of {trial.name}.apply(...){what}")
+    watch = {"the incoming gradient": incoming, "inputs": list(wanted)}
+    return trial.run(work, called=f"backward of {trial.name}.apply(...){what}", watch=watch)
 
 
 def bytes_kept(

@@ -56,9 +56,19 @@ def _(trial: Trial) -> Seen:
         yield f"output of {type(module).__name__}, channels {listed} ablated", got
 
 
-@ablate.looks("keeps the gradients of the other channels", weight=4)
+@ablate.looks("does not edit the module's own output tensor", weight=4)
 def _(trial: Trial) -> Seen:
-    listed, others = _split(trial)
+    outputs: list[tuple[Tensor, Tensor]] = []
+    listed, _ = _split(trial)
+    module, x = _convolution(trial, 6)
+    module.register_forward_hook(lambda _module, _args, output: outputs.append((output, output.detach().clone())))
+    _ablating(trial, module, listed, lambda _: module(x))
+    return {"the module's own output edited": [not torch.equal(output, was) for output, was in outputs]}
+
+
+@ablate.looks("keeps the gradients of the other channels, and gives the listed ones none", weight=4)
+def _(trial: Trial) -> Seen:
+    listed, _ = _split(trial)
     convolution, x = _convolution(trial, 6)
     module, slope = nn.Sequential(convolution, nn.Tanh()), trial.randn(8, 6, 9, 8)
 
@@ -68,17 +78,7 @@ def _(trial: Trial) -> Seen:
 
     recorded, found = _ablating(trial, module, listed, body, "module(x), and backward")
     yield "the output requires grad", recorded
-    yield f"gradients of the channels {others}", [gradient[others] for gradient in found]
-
-
-@ablate.looks("does not edit the module's own output tensor", weight=4)
-def _(trial: Trial) -> Seen:
-    outputs: list[tuple[Tensor, Tensor]] = []
-    listed, _ = _split(trial)
-    module, x = _convolution(trial, 6)
-    module.register_forward_hook(lambda _module, _args, output: outputs.append((output, output.detach().clone())))
-    _ablating(trial, module, listed, lambda _: module(x))
-    return {"the module's own output edited": [not torch.equal(output, was) for output, was in outputs]}
+    yield f"gradients of weight and bias, channels {listed} ablated", found
 
 
 @ablate.looks("is undone by `handle.remove()`, and other ablations are not", weight=1.5)

@@ -62,6 +62,7 @@ def _(trial: Trial) -> Seen:
     for words, asked in (("not asked", ""), ("h.retain_grad()", "h.retain_grad(); ")):
         yield words, play(Control, trial, "retain_grad", program.format(asked), seen)
     program = "w.retain_grad(); (w * x).sum().backward()"
+    yield "w.retain_grad() alone", ends(Control, trial, "retain_grad", "w.retain_grad()")
     yield "w.retain_grad()", play(Control, trial, "retain_grad", program, "gradient of w: w.grad")
     yield "x.retain_grad()", ends(Control, trial, "retain_grad", "x.retain_grad()")
 

@@ -44,7 +44,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     x = trial.randn(2, 3)
     program = "slopes = engine.small_step(lambda a: (a ** 3).sum() + a[0, 1] * a[1, 2], x.data)"
-    seen = "slopes: slopes; x afterwards: x.data"
+    program, seen = f"before = x.data.copy(); {program}", "slopes: slopes; x edited: (x.data != before).any().item()"
     yield "of a function of six numbers", play(Extend, trial, "small_step", program, seen, x=x)
     program = "slopes = engine.small_step(lambda a: 1e6 * (a * a).sum(), x.data)"
     yield "at the bottom of a valley", play(Extend, trial, "small_step", program, "slopes: slopes", x=0 * x)
