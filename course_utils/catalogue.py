@@ -76,7 +76,7 @@ LESSONS: tuple[LessonInfo, ...] = (  # two lines for each
     LessonInfo(11, "clinic", "The out-of-memory clinic",
                "A script runs, learns, and dies on larger data. What is wrong with it?", (25, 35, 25, 50, 30), 10),
     LessonInfo(12, "own_engine", "An engine of your own",
-               "backward() is one line of mine. What would I have to write, if it were not there?", (50, 40, 50), 10),
+               "backward() is one line of mine. What would I have to write, if it were not there?", (50, 35, 50), 10),
 )
 # fmt: on
 
