@@ -21,15 +21,17 @@ from course_utils.checks.misconceptions import heading
 
 HEADED = re.compile(r"^### Exercise\b.*$", re.MULTILINE)
 WRITTEN = re.compile(r"^### Written question\b", re.MULTILINE)
-# What first readers needed: prose is read twice, code has to be understood, a long contract takes half as much again.
+# What first readers needed: prose and what cells print are read twice, code has to be understood, a change of a cell is
+# a prediction, too, and a long contract takes half as much again.
 _WORDS_A_MINUTE, _LINES_A_MINUTE, _MINUTES_A_PREDICTION = 110, 6, 2
 _LONG_WORDS, _LONG_FACTOR = 90, 1.5
 _STEP = 5  # what a lesson says is a multiple of it
-_NO_WORDS = re.compile(r"\]\([^)]*\)|<[^>]*>")
+_FENCED = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_NO_WORDS = re.compile(rf"{_FENCED.pattern}|\]\([^)]*\)|<[^>]*>", _FENCED.flags)
 _HEADED = re.compile(r"^#+ .*?(\d+) minutes?\b", re.MULTILINE)
-_BREAK = re.compile(r"^(\*Your (?:second|third|fourth) sitting begins here; it takes )\d+(?= minutes\.)", re.MULTILINE)
+_BREAK = re.compile(r"^(\*Your \w+ sitting begins here; it takes )\d+(?= minutes\.)", re.MULTILINE)
 _OPENING = re.compile(r"\b(?:\w+\s+sittings,\s+of\s+[\d,\s]+?and\s+)?\d+\s+minutes\b")
-_COUNTS = ("no", "one", "two", "three", "four")
+_COUNTS = ("no", "one", "two", "three", "four", "five")
 
 
 class Entry(NamedTuple):
@@ -118,15 +120,18 @@ def _answered(notebook: NotebookNode, at: int, topic: str, entry: Entry) -> None
 
 
 def minutes(cells: Iterable[NotebookNode]) -> float:
-    """How long a learner is at these cells: reading, predicting, and answering where they head an exercise."""
+    """How long a learner is at these cells: reading, predicting, changing, and answering the exercises they head."""
     taken = headed(cells := list(cells))
     for cell in cells:
-        graded = cell.metadata.get("nbgrader", {})
+        graded, code, words = cell.metadata.get("nbgrader", {}), "", ""
         if cell.cell_type == "markdown" and not graded.get("solution"):  # the model answer, which learners lack
-            taken += len(_NO_WORDS.sub("", cell.source).split()) / _WORDS_A_MINUTE
+            code, words = "".join(_FENCED.findall(cell.source)), _NO_WORDS.sub("", cell.source)
         elif cell.cell_type == "code" and not graded:
-            taken += sum(bool(line.strip()) for line in cell.source.splitlines()) / _LINES_A_MINUTE
-            taken += cell.source.count("lesson.predict(") * _MINUTES_A_PREDICTION
+            printed = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs]
+            code, words = cell.source, " ".join(printed)
+        asked = cell.source.count("lesson.predict(") + cell.source.count("**Now change this.**")
+        lines = sum(bool(line.strip()) for line in code.splitlines())
+        taken += len(words.split()) / _WORDS_A_MINUTE + lines / _LINES_A_MINUTE + asked * _MINUTES_A_PREDICTION
     return taken
 
 

@@ -233,11 +233,11 @@ def _grown(lines: Sequence[Line], of_nodes: int) -> Stretch | None:
 
 def _sums(weighed: Iterable[tuple[Way, float]], text: Callable[[Way], str]) -> Counter[str]:
     """Bytes a call by what is said of ways."""
-    sums: Counter[str] = Counter()
+    sums: dict[str, float] = defaultdict(float)
     for way, nbytes in weighed:
         if said := text(way):
-            sums[said] += round(nbytes)
-    return sums
+            sums[said] += nbytes  # a share of each sample: rounded one by one, a third of 4 would be 1
+    return Counter({said: round(nbytes) for said, nbytes in sums.items()})
 
 
 def _told_once(findings: Sequence[Finding], chains: Sequence[Finding]) -> list[Finding]:

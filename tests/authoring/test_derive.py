@@ -121,9 +121,14 @@ def test_what_a_lesson_says_is_a_multiple_of_five_minutes(words, taken):
     assert sittings(lesson("word " * words)) == (taken,)
 
 
-def test_headings_lines_of_code_and_predictions_take_their_time():
+def test_headings_lines_of_code_what_they_print_predictions_and_changes_take_their_time():
     code = nbformat.v4.new_code_cell("x = 1\n\n" * 9 + 'lesson.predict("?", ..., 1)')
     assert minutes([code]) == 10 / 6 + 2
+    printed = nbformat.v4.new_output("stream", text="a b")
+    shown = nbformat.v4.new_output("display_data", {"text/plain": "c", "image/png": ""})
+    assert minutes([nbformat.v4.new_code_cell("x", outputs=[printed, shown])]) == 1 / 6 + 3 / 110
+    assert minutes([cells.markdown("**Now change this.** Put 2.", "x")]) == 5 / 110 + 2
+    assert minutes([cells.markdown("a b\n\n```python\nx = 1\ny = 2\n```", "x")]) == 2 / 110 + 2 / 6
     assert minutes([cells.answer("### BEGIN SOLUTION\nx\n### END SOLUTION", "detach", "x")]) == 0
     heading = cells.markdown("### Exercise 0.1 · x · 4 minutes, no points", "x")
     assert minutes([heading]) == 4 + 10 / 110

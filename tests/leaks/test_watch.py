@@ -67,6 +67,16 @@ def test_of_two_lines_that_keep_the_one_that_ran_meanwhile_is_named():
     assert "tanh" in found.line.source
 
 
+def test_what_operations_saved_is_told_to_the_byte():
+    net, x, y = torch.nn.Linear(8, 10), torch.ones(25, 8), torch.zeros(25, dtype=torch.long)
+    total = torch.zeros(())
+    with watch_growth() as growth:
+        for _ in range(20):
+            total = total + torch.nn.functional.cross_entropy(net(x), y)
+    (found,) = growth.report().findings
+    assert dict(found.saved) == {"NllLoss (self) f32[25, 10]": 4 * 25 * 10, "NllLoss (total_weight) f32[]": 4}
+
+
 def test_a_report_may_be_asked_for_while_the_loop_runs():
     kept: list = []
     with watch_growth() as growth:
