@@ -12,6 +12,7 @@ _ROWS = 64
 
 def _given(trial: Trial, *sizes: int) -> tuple[nn.Module, object, list[tuple[Tensor, Tensor]]]:
     model = trial.fill(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)).double())
+    model[1].eval()  # so that a train() at the end is seen
     return model, squared_error, [(trial.randn(size, 3), trial.randn(size, 1)) for size in sizes]
 
 
