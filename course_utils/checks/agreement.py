@@ -94,7 +94,7 @@ def shown(got: tuple[str, Any], right: tuple[str, Any], error: Exception | None)
     if isinstance(error, AnswerRaised) and got[0] != right[0]:
         return dict(error.details)
     if error and got[0] != right[0]:
-        return {"could_not_be_judged": message_of(error, 120)}
+        return {"could_not_be_judged": message_of(error)}
     return _apart(right[0] or got[0], got[1], right[1])
 
 

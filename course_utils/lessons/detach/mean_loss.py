@@ -41,7 +41,8 @@ def _(trial: Trial) -> Seen:
         trial.call(model, loss_fn, made, within=tracker, show=shown)
         return tracker.peak
 
-    return {"more bytes for each batch": AtMost((peak(12) - peak(4)) // 8)}
+    few, many = peak(4), peak(12)
+    return {"more bytes for each batch": AtMost((many - few) // 8)}
 
 
 @mean_loss.looks("takes a generator of batches", "len")
