@@ -2,6 +2,7 @@
 
 import json
 
+import numpy
 import pytest
 import torch
 
@@ -166,6 +167,9 @@ def test_a_look_that_is_broken_lets_nothing_pass(halved):
         ([torch.ones(2), None], [torch.ones(2)], False, False),
         (torch.ones(1), torch.ones(()), False, False),
         (None, torch.ones(()), False, False),
+        (numpy.ones(2), numpy.ones(2) + 1e-9, True, True),
+        (numpy.ones(2), numpy.zeros(3), False, False),
+        (numpy.ones(2), torch.ones(2), False, False),
     ],
 )
 def test_what_agrees_and_what_is_alike(got, right, enough, same_mistake):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -63,8 +64,9 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def _match(one: Any, other: Any, test: Callable[[Any, Any], bool]) -> bool:
-    if isinstance(other, Tensor):
-        return isinstance(one, Tensor) and one.shape == other.shape and bool(_close(one, other).all())
+    for kind in (Tensor, numpy.ndarray):
+        if isinstance(other, kind):
+            return isinstance(one, kind) and one.shape == other.shape and bool(_close(one, other).all())
     if isinstance(other, float):
         is_number = isinstance(one, (int, float)) and not isinstance(one, bool)
         return is_number and bool(_close(torch.tensor(one), torch.tensor(other)))
@@ -75,9 +77,10 @@ def _match(one: Any, other: Any, test: Callable[[Any, Any], bool]) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _close(one: Tensor, other: Tensor) -> Tensor:
+def _close(one: Tensor | numpy.ndarray, other: Tensor | numpy.ndarray) -> Tensor:
     """Element by element: 1e-5 of the value and 1e-6 beside it, because an answer may go through float32 on its way."""
-    return torch.isclose(one.detach().double(), other.detach().double(), rtol=1e-5, atol=1e-6, equal_nan=True)
+    first, second = (torch.as_tensor(numbers).detach().double() for numbers in (one, other))
+    return torch.isclose(first, second, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
 def shown(got: tuple[str, Any], right: tuple[str, Any], error: Exception | None) -> dict[str, str]:
@@ -91,7 +94,7 @@ def shown(got: tuple[str, Any], right: tuple[str, Any], error: Exception | None)
     if isinstance(error, AnswerRaised) and got[0] != right[0]:
         return dict(error.details)
     if error and got[0] != right[0]:
-        return {"could_not_be_judged": message_of(error, 120)}
+        return {"could_not_be_judged": message_of(error)}
     return _apart(right[0] or got[0], got[1], right[1])
 
 

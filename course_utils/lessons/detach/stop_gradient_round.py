@@ -19,7 +19,7 @@ def _(trial: Trial) -> Seen:
 
 @stop_gradient_round.looks("has the gradient of the identity", weight=3)
 def _(trial: Trial) -> Seen:
-    x, upstream = trial.randn(2, 5, requires_grad=True), trial.randn(2, 5)
-    got = trial.tensor(trial.call(x * 3, show="stop_gradient_round(x)"))
+    x, upstream = (3 * trial.randn(2, 5)).requires_grad_(), trial.randn(2, 5)
+    got = trial.tensor(trial.call(x * 1, show="stop_gradient_round(x)"))
     yield "requires grad", got.requires_grad
     yield "gradient of x", torch.autograd.grad((got * upstream).sum(), x, allow_unused=True)[0]

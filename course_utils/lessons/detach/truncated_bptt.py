@@ -23,7 +23,8 @@ class _Run:
         show = f"truncated_bptt(cell, {steps} inputs, state, window={window})"
         result = trial.call(cell, list(self.inputs), self.start, window, show=show)
         if not isinstance(result, (tuple, list)) or len(result) != 2 or not isinstance(result[0], (tuple, list)):
-            raise Missed(expected="a list of states, and the last state", got=result)
+            key = "no return value" if result is None else "whole windows"
+            raise Missed(key, expected="a list of states, and the last state", got=result)
         self.states, self.last = [trial.tensor(state) for state in result[0]], trial.tensor(result[1])
 
     def gradients(self, result: Tensor, wanted: list[Tensor]) -> list[Tensor]:

@@ -28,12 +28,13 @@ def _updated(trial: Trial, target: nn.Module, online: nn.Module, show: str = "ta
     """The target's tensors after a call of the answer."""
     decay = trial.integer(600, 900) / 1000
     trial.call(target, online, decay, may_change=(target,), show=f"ema_update({show}, {decay:.3f})")
-    return dict(target.named_parameters()) | dict(target.named_buffers())
+    after = dict(target.named_parameters()) | dict(target.named_buffers())
+    return {f"target.{name}": tensor for name, tensor in after.items()}
 
 
 @ema_update.looks("moves every weight to decay · target + (1 - decay) · online", gate=True)
 def _(trial: Trial) -> Seen:
-    return {"the target": _updated(trial, *_pair(trial), "frozen target, online")}
+    return _updated(trial, *_pair(trial), "frozen target, online")
 
 
 @ema_update.looks("averages floating-point buffers, and copies the others", weight=6)
@@ -41,14 +42,14 @@ def _(trial: Trial) -> Seen:
     table = nn.Identity()
     table.register_buffer("table", torch.zeros(3), persistent=False)
     pair = _pair(trial, nn.BatchNorm1d(2), table)
-    return {"the target": _updated(trial, *pair, "target, online with batch norm and a buffer of their own")}
+    return _updated(trial, *pair, "target, online with batch norm and a buffer of their own")
 
 
 @ema_update.looks("averages the weights that are frozen in both models, too")
 def _(trial: Trial) -> Seen:
     target, online = _pair(trial)
     online[0].requires_grad_(False)
-    return {"the target": _updated(trial, target, online, "target, online with a frozen layer")}
+    return _updated(trial, target, online, "target, online with a frozen layer")
 
 
 @ema_update.looks("records nothing, and leaves every requires_grad as it is", weight=6)

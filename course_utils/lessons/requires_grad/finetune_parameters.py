@@ -54,7 +54,7 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     model = with_gradients(trial, _two(trial)).requires_grad_(False)
     _call(trial, model, "decoder", "a model frozen after a backward")
-    return flags(model) | gradients(model, of="encoder")
+    return flags(model) | gradients(model)
 
 
 @finetune_parameters.looks("returns its parameters in a list", weight=2)
@@ -69,11 +69,11 @@ def _(trial: Trial) -> Seen:
     yield "what is in it", ", ".join(sorted(names.get(id(item), f"a {type(item).__name__}") for item in items))
 
 
-@finetune_parameters.looks("drops the stale `.grad` of all others", weight=6)
+@finetune_parameters.looks("drops the stale `.grad` of all others, and no other", weight=6)
 def _(trial: Trial) -> Seen:
     model = with_gradients(trial, _two(trial))
     _call(trial, model, "decoder", "a model after a backward")
-    return gradients(model, of="encoder")
+    return gradients(model)
 
 
 @finetune_parameters.looks("leaves all else as it was")

@@ -12,7 +12,7 @@ port_evaluation = compared(__file__, contextmanager=contextmanager)
 def _(trial: Trial) -> Seen:
     model, batches = shared.with_batches(trial, 4, 2, 5)
     got = trial.call(model.eval(), batches, show="port_evaluation(model in eval mode, 3 batches)")
-    return {"a list": isinstance(got, (list, tuple)), "the outputs": got}
+    return {"the type of the result": type(got).__name__, "the outputs": got}
 
 
 @port_evaluation.looks("returns outputs without history, and records nothing on the way", weight=8)
@@ -30,7 +30,8 @@ def _(trial: Trial) -> Seen:
     yield "outputs of no batches", trial.call(model.eval(), [], show="port_evaluation(model, [])")
     model.register_forward_hook(lambda module, args, output: output.to("meta"))  # to compute there loads the compiler
     ended = outcome(lambda: trial.run(lambda: trial.answer(model, batches), called="port_evaluation(model on meta)"))
-    yield "asks for the CPU, which raises on meta", isinstance(ended, Raised)
+    left = [] if isinstance(ended, Raised) else [output.device.type for output in ended]  # meta has no way to the CPU
+    yield "outputs that are left where they were computed", left
 
 
 @port_evaluation.looks("computes them in eval mode", weight=5)
@@ -38,8 +39,9 @@ def _(trial: Trial) -> Seen:
     for training, what in ((False, "model with parts in training mode"), (True, "model in training mode")):
         model, batches = shared.with_batches(trial, 4, 4)
         model.training = training
-        shown = f"port_evaluation({what}, 2 batches)"
+        passes, shown = shared.passes_of(model), f"port_evaluation({what}, 2 batches)"
         yield "the outputs", trial.call(model, batches, watch_training=False, show=shown)
+        yield "a part is in training mode", any(training for training, _ in passes)
 
 
 @port_evaluation.looks("puts back every submodule's own training flag, and the grad mode", weight=4)

@@ -11,7 +11,8 @@ _PLAIN, _FLAGGED, _VOLATILE = (False, False), (True, False), (False, True)
 def _result(trial: Trial, inputs: list[_Flags]) -> tuple[str, _Flags]:
     got = trial.call(list(inputs), show=f"volatile_rule({inputs})")
     if not isinstance(got, (tuple, list)) or len(got) != 2:
-        raise Missed(expected="a pair (requires_grad, volatile)", got=got)
+        key = "no return value" if got is None else "swapped"
+        raise Missed(key, expected="a pair (requires_grad, volatile)", got=got)
     requires_grad, volatile = map(bool, got)
     return "(requires_grad, volatile) of the result", (requires_grad, volatile)
 
