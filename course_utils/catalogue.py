@@ -54,7 +54,7 @@ LESSONS: tuple[LessonInfo, ...] = (  # two lines for each
     LessonInfo(0, "start_here", "Start here",
                "How does this course work?", (45,), 0),
     LessonInfo(1, "requires_grad", "requires_grad propagation",
-               "I froze the encoder. Why did it train on?", (35, 40, 35), 10),
+               "I froze the encoder. Why did it train on?", (40, 40, 35), 10),
     LessonInfo(2, "leaf_tensors", "Leaf and non-leaf tensors",
                "Why does my weight never move?", (40, 35, 40), 10),
     LessonInfo(3, "detach", "detach",
