@@ -92,6 +92,7 @@ def _release(course: ClassFolder, assignments: Sequence[str], options: argparse.
 
 
 def _grade(course: ClassFolder, assignments: Sequence[str], options: argparse.Namespace) -> bool:
+    from course_utils.classroom.judging.results import some
     from course_utils.classroom.run.command import class_table, grade
     from course_utils.classroom.run.graders import Cluster, Graders
 
@@ -100,9 +101,12 @@ def _grade(course: ClassFolder, assignments: Sequence[str], options: argparse.Na
     tables = grade(course, assignments, workers, students=options.student, again=options.again)
     print("\n\n\n".join(class_table(name, rows, options.verbose) for name, rows in tables.items()))
     if strangers:
-        print(STRANGERS.format(names=", ".join(map(clean, strangers))))
+        print(STRANGERS.format(names=", ".join(some([*map(clean, strangers)]))))
     if not options.student and (passed := list(course.passed_over())):
-        print("\nHanded in, and passed over:", *(f"  {line}" for line in passed), sep="\n")
+        print("\nHanded in, and passed over:")
+        for place, meant in passed:
+            name, shown = meant[0] if len(meant) == 1 else "ASSIGNMENT", clean(str(place), 120)
+            print(f"  {shown}: no released assignment's folder; graded is submitted/STUDENT/{name}/{name}.ipynb.")
     failed = any(row.failed for rows in tables.values() for row in rows)
     if failed:
         said = "Not everything is done; the reasons are above. Put right what you can; the same command does the rest."

@@ -77,7 +77,7 @@ def _result(grading, topic, answer, outcome):
     text = f"{exercise}: {said}"
     values = {"grade_id": grading["grade_id"], "exercise": exercise, "earned": earned, "possible": possible}
     values |= {"outcome": outcome, "html": f"<p>{text}</p>"}
-    values |= {"said": f"{possible:g} of {possible:g} points" if outcome == "review by hand" else None}
+    values |= {"said": f"{possible:g} of {possible:g} points" if outcome == "review by hand" else f"is {outcome}"}
     values |= {"misconceptions": tuple(re.findall(r"# misconception: (.*)", answer))}
     values |= {"by_hand": grading["solution"], "lost": ((f"is {outcome}", possible - earned),) * (earned < possible)}
     return ExerciseResult(**values)

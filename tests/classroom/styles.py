@@ -893,13 +893,16 @@ DRIVE = (
 )
 BY_ADD = solutions()["mean_loss"].replace("total + ", "add(total, ").replace("y)\n", "y))\n")
 LACKING = "import wandb_of_mine as wandb\ndef snapshot(x):\n    return x.detach().clone()"
+LACKING_INSIDE = "def snapshot(x):\n    import wandb_of_mine\n    return x.detach().clone()"
+BESIDES = "import pandas_of_mine"  # which no answer needs, and no message names
 LOOKS = "import gc, inspect\ndef snapshot(x):\n    print({})\n    return x.detach().clone()"
 BY_FRAME, LIVING = LOOKS.format("inspect.currentframe().f_code.co_name"), LOOKS.format("len(gc.get_objects())")
 UNSURE = {  # name: cells, answers, what is judged by a person, and what is said of it
     "uses-a-pool-of-an-earlier-cell": ([POOL], {"mean_loss": MEAN_BY_POOL.format("timeout=2")}, "threads or processes"),
     "waits-for-a-pool-of-an-earlier-cell": ([POOL], {"mean_loss": MEAN_BY_POOL.format("")}, "threads|time|ended"),
-    "imports-what-is-not-there": ([], {"snapshot": LACKING}, "wandb_of_mine.* on this machine; install it"),
-    "mounts-a-drive": ([DRIVE], {"mean_loss": BY_ADD}, "google.*on this machine; install it"),
+    "imports-what-is-not-there": ([BESIDES], {"snapshot": LACKING}, "^((?!pandas).)*'wandb_of_mine' here; install it"),
+    "imports-it-in-its-answer": ([BESIDES], {"snapshot": LACKING_INSIDE}, "^((?!pandas).)*'wandb_of_mine' here"),
+    "mounts-a-drive": ([DRIVE], {"mean_loss": BY_ADD}, "'google' here; install it, and grade --again"),
     "names-itself-by-its-frame": ([], {"snapshot": BY_FRAME}, "frames of its callers"),
     "counts-what-is-alive": ([], {"snapshot": LIVING}, "garbage collector"),
 }

@@ -215,7 +215,7 @@ def test_there_is_a_row_for_each_student_in_which_nothing_missing_or_unmarked_is
     rows = {row.pop("student"): list(row.values()) for row in marked.exported("students")}
     assert rows == {
         "ada": ["Lovelace", "Ada", "ada@example.org", "3.5", "0", "3.5", "24", "0", "0"],
-        "bob": ["", "", "", "to mark", "missing", "0", "24", "1", "1"],
+        "bob": ["", "", "", "0+?", "missing", "0+?", "24", "1", "1"],
         "cy": ["", "", "", "missing", "missing", "0", "24", "2", "0"],
     }
     rows = marked.exported("moodle")
@@ -228,11 +228,18 @@ def test_there_is_a_row_for_each_student_in_which_nothing_missing_or_unmarked_is
     ]
 
 
+def test_a_late_penalty_is_in_the_sum_of_the_table_and_of_the_feedback(marked):
+    marked.mark("ada", "written", 2, assignment=MODES)
+    assert "\nada      0 late  " in marked.run("grade", MODES)
+    marked.run("feedback", MODES)
+    assert "Together: 0 of 12 points, 2 less for being late." in text_of(marked.page("ada", MODES))
+
+
 def test_outcomes_and_misunderstandings_are_exported_and_a_student_counts_once(marked, tmp_path):
     marked.run("export", "--to", str(tmp_path), DETACH)
     rows = {(row["student"], row["exercise"]): row for row in marked.exported("outcomes", tmp_path)}
     assert rows["bob", "snapshot"]["outcome"] == "wrong" and "a | b" in rows["bob", "snapshot"]["misconceptions"]
-    assert rows["ada", "snapshot"]["earned"] == "1"
+    assert rows["ada", "snapshot"]["earned"] == "1" and rows["bob", "snapshot"]["said"] == "is wrong"
     written = {name: row for (name, exercise), row in rows.items() if exercise.endswith("written")}
     assert (written["bob"]["earned"], written["bob"]["by_hand"]) == ("", "to mark")
     assert (written["ada"]["earned"], written["ada"]["by_hand"]) == ("1.5", "marked")

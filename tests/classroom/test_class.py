@@ -15,8 +15,8 @@ from course_utils import Lesson
 from tests.classroom import the_class
 from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX, ROOT, exercises
 from tests.classroom.mishaps import UNREADABLE
-from tests.classroom.students import BY_HAND
-from tests.classroom.teacher import row, said_of
+from tests.classroom.students import BLANK, BY_HAND
+from tests.classroom.teacher import paragraphs, row, said_of
 from tests.classroom.the_class import AT_A_PUSH, SHOWN, STUDENTS, TOPICS
 
 pytestmark = [*NEEDS_SANDBOX]
@@ -101,6 +101,12 @@ def test_a_teacher_is_told_whom_to_look_at_and_what_stands_in_a_notebook(graded)
 
 def matches(pattern, text):
     return bool(re.search(pattern, text)) if pattern else not text
+
+
+def test_each_message_is_one_short_line_and_each_missing_point_has_its_reason(graded):
+    assert max(len(text) for _, _, text in paragraphs(graded.printed)) < 150
+    missing = {one["said"] for one in graded.teacher.exported("outcomes") if one["outcome"] not in ("passed", BLANK)}
+    assert "" not in missing and {"points", "likely:", "ended"} <= {*" ".join(missing).replace("(", "").split()}
 
 
 def test_the_gradebook_holds_the_same_points(graded):

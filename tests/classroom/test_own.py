@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX
+from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX, WRITTEN, solutions
 from tests.classroom.own import HIDDEN, HW1, check, put_source
 from tests.classroom.teacher import row, said_of
 from tests.classroom.the_class import grade
@@ -101,6 +101,29 @@ def test_the_student_reads_why_and_no_hidden_test(own):
     for why in ("has no attribute &#39;nothing&#39;", "invalid syntax", "division by zero"):
         assert why in page or why.replace("&#39;", "'") in page, why
     assert said_of(own.printed, "right") == [], "hidden tests are no edit of the student's"
+
+
+def test_a_notebook_of_an_earlier_release_is_graded_as_one_of_this(teacher):
+    blank = teacher.hand_in("blank")
+    teacher.hand_in("ada", **solutions(), written=WRITTEN)
+    without = json.loads(blank.read_text())
+    for cell in without["cells"]:
+        cell["metadata"] = {}
+        cell.pop("id")
+    teacher.put("eve", json.dumps(without).encode())
+
+    def mend(cells, order):
+        for name in ("title", "written-text", "setup", "snapshot", "snapshot-check", "case-run"):
+            cells[name]["source"] += "\n# Mended."
+
+    for _ in range(2):
+        teacher.change_source(mend)
+        teacher.run("release", DETACH)
+    printed = grade(teacher, DETACH)
+    for student in ("blank", "eve"):
+        assert row(printed, student).count("0 not attempted") == 6 and said_of(printed, student) == []
+    assert row(printed, "ada").split()[1] == "10+?" and said_of(printed, "ada") == []
+    assert len(list(teacher.root.glob(f"earlier/{DETACH}/*/{DETACH}.ipynb"))) == 2
 
 
 def test_an_own_exercise_in_a_lesson_stands_beside_the_lessons_own(own):

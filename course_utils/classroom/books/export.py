@@ -10,7 +10,7 @@ import csv
 import io
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,15 @@ from nbgrader.preprocessors import GetGrades
 from course_utils.base import markdown_table, points, rounded, shown
 from course_utils.base.files import write_whole
 from course_utils.base.markup import visible
-from course_utils.classroom.books.gradebook import Mark, mark_of, marks_of, reports, settle
+from course_utils.classroom.books.gradebook import LATE, Mark, mark_of, marks_of, reports, settle, so_far
 from course_utils.classroom.course.folder import ClassFolder, last_words
-from course_utils.classroom.judging.results import ExerciseResult, Report, one_line
+from course_utils.classroom.judging.results import ExerciseResult, Report, one_line, some
 
 Line = tuple[Any, ...]
 Marks = Mapping[str, Mapping[str, Mapping[str, Mark]]]  # by assignment, student and graded cell
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
 # With these a formula begins, also in their wide forms: https://owasp.org/www-community/attacks/CSV_Injection
 _SIGNS = tuple("=+-@\t\uff1d\uff0b\uff0d\uff20")
-MOST_REMARKS = 40  # of what happened to the file
 _SAID = {
     "not attempted": "You wrote no answer.",
     "review by hand": "Your teacher looks at this answer; its points are not in the sum yet.",
@@ -98,7 +97,8 @@ def _summary(report: Report, marks: dict[str, Mark]) -> str:
     """The cell on top, as Markdown: the sum, what does not hold, and what happened to the file."""
     held = {result.grade_id: mark_of(result, marks) for result in report.exercises}
     waiting = sum(mark.score is None for mark in held.values())
-    said = f"**Together: {points(sum(mark.score or 0.0 for mark in held.values()), report.possible)}**"
+    said = f"**Together: {points(so_far((marks | held).values()), report.possible)}**"
+    said += f", {shown(-(marks[LATE].score or 0.0))} less for being late" if LATE in marks else ""
     said += f"; still to be marked: {waiting}" if waiting else ""
     rows = [("Exercise", "Points", "What does not hold")]
     for result in report.exercises:
@@ -108,7 +108,7 @@ def _summary(report: Report, marks: dict[str, Mark]) -> str:
         rows.append((f"`{one_line(result.exercise, 80)}`", earned, why))
     lines = [f"# {report.assignment}: feedback", "", f"{said}.", "", markdown_table(rows, left=range(3))]
     if remarks := [*report.repairs, *report.listed]:
-        lines += ["", "What happened to your file:", "", *(f"- {_in_table(text)}" for text in remarks[:MOST_REMARKS])]
+        lines += ["", "What happened to your file:", "", *(f"- {_in_table(text)}" for text in some(remarks, 40))]
     return "\n".join(lines)
 
 
@@ -167,10 +167,10 @@ def _totals(course: ClassFolder, marks: Marks) -> dict[str, list[Line]]:
     Import, CSV file) and Canvas (Gradebook, Import)."""
     with course.gradebook() as gradebook:
         people = sorted((who.to_dict() for who in gradebook.students), key=lambda who: str(who["id"]))
-        assignments = [one for one in gradebook.assignments if one.name in marks]
-        possible = {one.name: one.max_score for one in assignments}
-        late = {(one.name, s.student_id): s.late_submission_penalty for one in assignments for s in one.submissions}
-    total, worth = _short(sum(possible.values())), map(_short, possible.values())
+        possible = {one.name: one.max_score for one in gradebook.assignments if one.name in marks}
+    there = {(name, one) for one in possible for name in course.handed_in(one)}
+    there |= {(name, one) for place, meant in course.passed_over() for name in place.parts for one in meant}
+    total, worth = shown(sum(possible.values())), map(shown, possible.values())
     head = ("student", "last_name", "first_name", "email", *possible, "total", "possible", "missing", "to_mark")
     students: list[Line] = [head]
     moodle: list[Line] = [("Username", "ID number", "Email address", *possible)]
@@ -178,40 +178,32 @@ def _totals(course: ClassFolder, marks: Marks) -> dict[str, list[Line]]:
     canvas += [("Points Possible", "", "", "", "", *worth)]
     for who in people:
         name, last, first, email = (who[key] or "" for key in ("id", "last_name", "first_name", "email"))
-        scores = [_score(marks[one].get(name, {}), late.get((one, name)) or 0.0) for one in possible]
-        numbers = [score for score in scores if isinstance(score, float)]
-        counts = total, scores.count("missing"), scores.count("to mark")
-        students.append((name, last, first, email, *map(_short, scores), _short(sum(numbers)), *counts))
-        imported = ["" if isinstance(score, str) else _short(score) for score in scores]
+        held = {one: marks[one].get(name, {}).values() for one in possible}
+        scores = [_score(those, (name, one) in there) for one, those in held.items()]
+        imported = [score if _NUMBER.fullmatch(score) else "" for score in scores]
+        counts = scores.count("missing"), imported.count("") - scores.count("missing")
+        together = shown(sum(map(so_far, held.values()))) + "+?" * bool(counts[1])
+        students.append((name, last, first, email, *scores, together, total, *counts))
         moodle.append((name, name, email, *imported))
         canvas.append((", ".join(filter(None, (last, first))) or name, "", name, name, "", *imported))
     return {"students": students, "moodle": moodle, "canvas": canvas}
 
 
-def _score(marks: Mapping[str, Mark], penalty: float) -> float | str:
+def _score(marks: Collection[Mark], is_there: bool) -> str:
     if not marks:
-        return "missing"
-    scores = [mark.score for mark in marks.values() if mark.score is not None]
-    if any(mark.waits for mark in marks.values()) or len(scores) < len(marks):
-        return "to mark"
-    return max(0.0, sum(scores) - penalty)
-
-
-def _short(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{round(value, 4):g}"
+        return "not graded" if is_there else "missing"
+    return shown(so_far(marks)) + "+?" * any(mark.waits or mark.score is None for mark in marks)
 
 
 def _outcomes(graded: Iterable[Report], marks: Marks) -> Iterator[Line]:
     """A line for each exercise of each report."""
-    points = ("earned", "possible", "outcome", "by_hand", "said")
-    yield ("assignment", "student", "exercise", *points, "misconceptions")
+    yield ("assignment", "student", "exercise", "earned", "possible", "outcome", "by_hand", "said", "misconceptions")
     for report in graded:
         for result in report.exercises:
             mark = mark_of(result, marks[report.assignment].get(report.student, {}))
             earned = "" if mark.score is None else f"{mark.score:g}"  # what is still to be marked is not 0
-            by_hand = "" if mark.given is None else "answered anew" if mark.waits else "marked"
-            by_hand = "to mark" if mark.given is None and mark.waits else by_hand
-            points = (earned, f"{result.possible:g}", result.outcome, by_hand, result.said or "")
+            by_hand = (("", "to mark"), ("marked", "answered anew"))[mark.given is not None][mark.waits]
+            points = (earned, f"{result.possible:g}", result.outcome, by_hand, result.said)
             yield (report.assignment, report.student, result.exercise, *points, "; ".join(result.misconceptions))
 
 

@@ -24,6 +24,7 @@ from course_utils.classroom.rebuild.reading import ReleasedCell, read_released
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook
 
+LATE = ""  # stands in place of a graded cell for the late penalty, as a score below 0
 _KEPT = "autograd_control"  # metadata of a graded notebook
 
 
@@ -47,7 +48,7 @@ class Mark:
 
 
 def marks_of(course: ClassFolder, assignment: str) -> dict[str, dict[str, Mark]]:
-    """Student -> graded cell -> mark, of everybody who handed this assignment in."""
+    """Student -> graded cell, or ``LATE`` -> mark, of everybody who handed this assignment in."""
     found = defaultdict[str, dict[str, Mark]](dict)
     with course.gradebook() as gradebook:
         for submission in gradebook.assignment_submissions(assignment):
@@ -55,12 +56,19 @@ def marks_of(course: ClassFolder, assignment: str) -> dict[str, dict[str, Mark]]
                 score = None if grade.auto_score is None and grade.manual_score is None else grade.score
                 mark = Mark(score, grade.manual_score, grade.needs_manual_grade)
                 found[submission.student_id][grade.name] = mark
+            if lost := submission.late_submission_penalty:
+                found[submission.student_id][LATE] = Mark(-lost, None, False)
     return dict(found)
 
 
 def mark_of(result: ExerciseResult, marks: Mapping[str, Mark]) -> Mark:
     """What counts for an exercise: what the gradebook holds, else what grading gave."""
     return marks.get(result.grade_id) or Mark(None if result.waits else result.earned, None, result.waits)
+
+
+def so_far(marks: Iterable[Mark]) -> float:
+    """The points that marks give together, as long as what waits has none."""
+    return max(0.0, sum(mark.score or 0.0 for mark in marks))
 
 
 def still_to_mark(course: ClassFolder, assignments: Iterable[str]) -> Iterator[str]:
@@ -107,9 +115,7 @@ def without_texts(report: Report) -> Report:
     return replace(report, notebook="", exercises=exercises)
 
 
-def enter(
-    course: ClassFolder, gradebook: Gradebook, report: Report, key: str, time: datetime | None
-) -> tuple[str, ...]:
+def enter(course: ClassFolder, gradebook: Gradebook, report: Report, key: str, time: datetime | None) -> None:
     """Enters a report: marks first, then the notebook.
 
     Args:
@@ -118,9 +124,6 @@ def enter(
         report: of a released assignment.
         key: what it is a report of; ``kept`` gives it back.
         time: when it was handed in, in UTC; None where that is not known.
-
-    Returns:
-        What the teacher should know of it, one sentence each.
 
     Raises:
         Unusable: the gradebook does not know the assignment or its graded cells, or cannot be written.
@@ -136,7 +139,7 @@ def enter(
         with gradebook.db.no_autoflush:  # what nbgrader adds row by row must not be written half-way
             gradebook.update_or_create_student(report.student)
             gradebook.update_or_create_submission(report.assignment, report.student, timestamp=time)
-            said = tuple(_mark(gradebook, report, before))
+            _mark(gradebook, report, before)
             gradebook.db.commit()
     except Exception as error:
         gradebook.db.rollback()
@@ -156,11 +159,10 @@ def enter(
     if time:
         write_whole(stamp, f"{time} UTC\n").chmod(mode)
     write_whole(path, json.dumps(values, ensure_ascii=False, indent=1) + "\n").chmod(mode)
-    return said
 
 
-def _mark(gradebook: Gradebook, report: Report, before: Mapping[str, str]) -> Iterator[str]:
-    """Sets marks and comments; a sentence for each mark by hand that was given to another answer than now."""
+def _mark(gradebook: Gradebook, report: Report, before: Mapping[str, str]) -> None:
+    """Sets marks and comments; a mark by hand that was given to another answer than now stays, and waits."""
     from nbgrader.api import MissingEntry
 
     now, why = _answers(report.notebook), " ".join(report.repairs).partition("Nothing was graded. ")[2]
@@ -175,11 +177,7 @@ def _mark(gradebook: Gradebook, report: Report, before: Mapping[str, str]) -> It
         if grade.manual_score is None:
             grade.needs_manual_grade = result.waits
         elif before and (answer is None or answer.source != before.get(grade.name)):
-            grade.needs_manual_grade = True  # the mark stays, and asks to be looked at again
-            yield (
-                f"The answer to {result.exercise} is another than the one that got {grade.manual_score:g} of "
-                f"{result.possible:g} points by hand; mark it again in the Formgrader, or press Resolve."
-            )
+            grade.needs_manual_grade = True
         if answer and answer.grade_id in comments:
             said = unread if result.by_hand and result.outcome == "unreadable" else None
             comments[answer.grade_id].auto_comment = "No response." if result.outcome == "not attempted" else said

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course_utils.base import explain
-from course_utils.base.markup import clean
 from course_utils.classroom.course.submissions import NO_ONES, Submission, read_submission
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
 CONFIG = "nbgrader_config.py"
 HIDDEN_TESTS = "hidden_tests"  # metadata of a cell on its way to whoever grades
+EARLIER = "earlier"  # the folder of releases that are gone; metadata of a notebook on that way: their cells
 LOCK = ".classroom.lock"
 
 
@@ -165,19 +165,16 @@ class ClassFolder:
         found = {match[1]: folder for folder in folders if (match := name_in.fullmatch(folder))}
         return {name: _trouble(name, folder) for name, folder in found.items()}
 
-    def passed_over(self) -> Iterator[str]:
-        """A line for everything in ``submitted/`` that no assignment's grading looks at, in order; of the usual layout
-        alone, in which a student's folder holds one folder an assignment."""
+    def passed_over(self) -> Iterator[tuple[Path, list[str]]]:
+        """What lies in ``submitted/`` where no assignment's grading looks, in order, each with the assignments that may
+        be meant; of the usual layout alone, in which a student's folder holds one folder an assignment."""
         if self.path("submitted", "S", "A").parts[-2:] != ("S", "A"):
             return
         root, known = self.path("submitted", "S", "A").parents[1], self.assignments()
         for entry in sorted([*root.glob("*/*"), *filter(Path.is_file, root.glob("*"))]):
-            names = entry.relative_to(root).parts
-            if entry.name in known or any(name.startswith(NO_ONES) for name in names):
-                continue
-            name = (get_close_matches(entry.stem.lower(), known, n=1, cutoff=0.75) or ["ASSIGNMENT"])[0]
-            place = clean("/".join(names), 120)
-            yield f"{place}: no released assignment's folder; graded is submitted/STUDENT/{name}/{name}.ipynb."
+            place = entry.relative_to(root)
+            if entry.name not in known and not any(name.startswith(NO_ONES) for name in place.parts):
+                yield place, get_close_matches(entry.stem.lower(), known, n=1, cutoff=0.75) or known
 
     def submission(self, assignment: str, student: str) -> Submission:
         """What a student handed in, as it lies on disk."""
@@ -186,8 +183,12 @@ class ClassFolder:
         return read_submission(folder, student=student, assignment=assignment, marks=tuple(names))
 
     def to_grade(self, assignment: str) -> str:
-        """The released notebook as text, with the hidden tests, which a release leaves to the gradebook alone."""
-        notebook = json.loads(self.notebook("release", assignment).read_text(encoding="utf-8"))
+        """The released notebook as text, with the hidden tests, which a release leaves to the gradebook alone, and with
+        what cells were in earlier releases."""
+        notebook = json.loads(self.notebook("release", assignment).read_bytes())
+        before = (json.loads(path.read_bytes()) for path in (self.root / EARLIER / assignment).glob("*/*.ipynb"))
+        earlier = (cell for one in before for cell in one["cells"] if cell not in notebook["cells"])
+        notebook["metadata"][EARLIER] = sorted(earlier, key=json.dumps)
         with self.gradebook() as gradebook:
             found = [book for item in gradebook.assignments if item.name == assignment for book in item.notebooks]
             known = {cell.name: cell.source for book in found if book.name == assignment for cell in book.source_cells}
@@ -221,7 +222,7 @@ class ClassFolder:
 
 def _trouble(student: str, folder: str) -> str:
     if os.path.islink(folder) or os.path.islink(os.path.dirname(folder)):
-        return f"{folder} is a link to another folder, which may be another student's; put the files there themselves"
+        return "the folder is a link, perhaps to another student's; put the files there themselves"
     if not os.path.isdir(folder):
         return f"{os.path.basename(folder)} is no folder"
     # The gradebook can hold no name that is not in UTF-8. nbgrader passes over one with a line's end, takes * and ? for

@@ -65,8 +65,8 @@ def read_submission(folder: Path, *, student: str, assignment: str, marks: tuple
         others = [one for one in likely if one != name and _peek(folder / one) != content]
         others += [one for one in entries if one.lower().endswith(LEFT_ASIDE)]
         if others:
-            said = f"Beside {entries[name]} lies {', '.join(entries[one] for one in others)}, which was not graded; "
-            aside.append(f"{said}if a notebook there is meant, let it take the place of {expected} and grade again.")
+            said = f"Beside {entries[name]} lies {', '.join(entries[one] for one in others)}, which was not graded"
+            aside.append(f"{said}; if it is meant, put it in the other's place.")
     elif found := [shown for one, shown in entries.items() if not one.startswith(NO_ONES)]:
         remarks.append(f"{expected} itself must lie in {folder.name}/; there lies {', '.join(found)}, not looked into.")
     time, trouble = _time(folder / "timestamp.txt")
@@ -88,8 +88,8 @@ def _time(path: Path) -> tuple[datetime | None, list[str]]:
     except FileNotFoundError:
         return None, []
     except (ValueError, ArithmeticError, TypeError, OSError) as error:  # what dateutil raises at a text that is no time
-        late = "until it does, nobody knows whether it was late, and the Formgrader lists nobody's"
-        return None, [f"timestamp.txt {said or error}, and not a time such as 2027-03-01T18:00+01:00; {late}."]
+        said = f"timestamp.txt {said or error}, and not a time such as 2027-03-01T18:00+01:00"
+        return None, [f"{said}; mend it, or the Formgrader stops."]
 
 
 def _peek(path: Path) -> bytes:

@@ -115,7 +115,7 @@ class Director:
                     self._listed.append(f"At {step.label}: {ended}; the submission was run again.")
                 else:
                     self._ended[step.index] = ended
-                    self._listed.append(f"Left out was {step.label}: {ended}.")
+                    self._listed.append(f"Left out: {step.label}; {ended}.")
 
     def _note(self, cell: ReleasedCell, verdict: Verdict) -> None:
         """Keeps the better verdict, in doubt the older one: where a name was missing, it may be there now."""
@@ -140,7 +140,7 @@ class Director:
         if answer["interrupted"]:
             said = f"ran for more than {self._limits.check_seconds:g} s"
             self._ended[step.index] = Ended("timed out", f"its cell {said}")
-            self._listed.append(f"Interrupted, which takes its time at each grading, was {step.label}: it {said}.")
+            self._listed.append(f"Interrupted: {step.label}; it {said}.")
         elif isinstance(error, list) and len(error) == 2:
             self._errors[step.index] = [str(part)[:_MOST_SAID] for part in error]
 
@@ -152,9 +152,10 @@ class Director:
             return outcomes.stopped(cell, Ended(answer["stopped"], answer["why"]))
         result = answer["result"]
         verdict = self._verdict(cell, result)
-        lacking = [said for kind, said in self._errors.values() if kind == "ModuleNotFoundError"]
+        own = verdict.raised.partition("ModuleNotFoundError: ")[2]  # before what other cells lack
+        lacking = [own] if own else [said for kind, said in self._errors.values() if kind == "ModuleNotFoundError"]
         if verdict.raised and lacking:
-            verdict = outcomes.unjudged(f"{lacking[0]} on this machine; install it and grade again")
+            verdict = outcomes.unjudged(f"{'; '.join(sorted({*lacking}))} here; install it, and grade --again")
         verdict.reviews = tuple(outcomes.reviews(verdict, step.label, result))
         self._left |= bool(answer["left"])  # in whichever look: it may have needed them
         if self._left and verdict.raised:

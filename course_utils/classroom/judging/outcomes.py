@@ -16,7 +16,7 @@ from course_utils.base import rounded
 from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.score import Claim, Score, Status
 from course_utils.classroom.course.source import parse
-from course_utils.classroom.judging.results import ExerciseResult, Outcome
+from course_utils.classroom.judging.results import ExerciseResult, Outcome, some
 from course_utils.classroom.rebuild.reading import ReleasedCell
 from course_utils.classroom.sandbox.supervisor import Ended
 
@@ -126,7 +126,7 @@ def raised(cell: ReleasedCell, error: list[str], what: str = "the answer's cell 
 
 
 def by_hand() -> Verdict:
-    return Verdict(0.0, "review by hand", text="Your teacher reads and grades this answer.")
+    return Verdict(0.0, "review by hand", text="A person reads and marks it.")
 
 
 def stopped(cell: ReleasedCell, ended: Ended) -> Verdict:
@@ -139,7 +139,7 @@ def stopped(cell: ReleasedCell, ended: Ended) -> Verdict:
 
 def unjudged(why: str) -> Verdict:
     """The check could not be run, which is nobody's answer's fault."""
-    return Verdict(0.0, "review by hand", text=f"This answer could not be judged: {why}. Your teacher looks at it.")
+    return Verdict(0.0, "review by hand", text=f"It could not be judged: {why}.")
 
 
 def reviews(verdict: Verdict, label: str, result: dict[str, Any]) -> Iterable[str]:
@@ -147,18 +147,18 @@ def reviews(verdict: Verdict, label: str, result: dict[str, Any]) -> Iterable[st
     asked for and refused where the answer then failed, though nothing is gained by asking."""
     replaced = [str(name)[:100] for name in result.get("replaced", ())]
     if replaced and verdict.earned:
-        more = f" and {len(replaced) - 5} more" if len(replaced) > 5 else ""
-        yield f"In {label}: {', '.join(replaced[:5])}{more} had been replaced."
+        yield f"In {label}: replaced {', '.join(some(replaced, 3))}."
     for what in result.get("refused", ())[:10] if verdict.outcome != "passed" else ():
         yield f"In {label}: the code {str(what)[:200]}."
 
 
 def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
     """The result for the report. Points that have to wait for the teacher are withheld."""
-    earned, outcome, said = verdict.earned, verdict.outcome, None
+    earned, outcome = verdict.earned, verdict.outcome
     score, text = verdict.score, verdict.text
+    lost = () if score is None or verdict.reviews else tuple(_lost(score))
+    said = f"{earned:g} of {cell.points:g} points" if verdict.reviews else "; ".join(what for what, _ in lost) or text
     if verdict.reviews:
-        said = f"{earned:g} of {cell.points:g} points"
         earned, outcome, text = 0.0, "review by hand", WITHHELD
         if score is not None:
             score.notes = (WITHHELD, *score.notes)
@@ -174,7 +174,7 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
         misconceptions=tuple(dict.fromkeys(known.name for known in likely if known.name)),
         html=html.replace("judged yet", "judged").replace("attempted yet", "attempted"),  # it is the last word
         by_hand=cell.role == "by hand",
-        lost=() if outcome == "review by hand" or score is None else tuple(_lost(score)),
+        lost=lost,
     )
 
 

@@ -29,7 +29,7 @@ class ExerciseResult:
         possible: the cell's points.
         outcome: ``"wrong"`` was judged and earned nothing; ``"review by hand"`` withholds the points until the teacher
             has looked; a written answer is always one of these.
-        said: where points are withheld, what the check said: ``"2 of 2 points"``; else None.
+        said: what the check said: where points are withheld ``"2 of 2 points"``, else why they are missing.
         misconceptions: the names on the card, the likeliest first.
         html: the card as HTML.
         by_hand: whether a person grades it, whatever was written.
@@ -41,7 +41,7 @@ class ExerciseResult:
     earned: float
     possible: float
     outcome: Outcome
-    said: str | None
+    said: str
     misconceptions: Sequence[str]
     html: str
     by_hand: bool = False
@@ -91,6 +91,11 @@ class Report:
         values = json.loads(text)
         exercises = tuple(ExerciseResult(**one) for one in values.pop("exercises"))
         return cls(exercises=exercises, **values)
+
+
+def some(texts: Sequence[str], most: int = 10) -> list[str]:
+    """So many of them, and how many more there are: code can do hundreds of things that are reported."""
+    return [*texts[:most], *[f"{len(texts) - most} more"] * (len(texts) > most)]
 
 
 def one_line(text: str, limit: int = 400) -> str:

@@ -48,11 +48,14 @@ class HandedIn:
 
     def __init__(self, released: ReleasedNotebook, cells: list[Cell]):
         self.released, self.found, self.repairs = released, _match(released, cells), list[str]()
-        known = set(self.found.values())
-        gone = [cell for cell in released.cells if cell.id not in known and cell.role not in ("answer", "experiment")]
+        known, given = set(self.found.values()), (*released.earlier, *released.cells)
+        gone = [cell for cell in given if cell.id not in known and cell.role not in ("answer", "experiment")]
         texts = [cell.source.strip() for cell in gone]
-        self.cells = [replace(cell, source=_without(cell.source, texts)) for cell in cells]
-        self._given = {cell.source.strip(): cell.role for cell in released.cells}
+        # What an earlier release said counts as what this one says.
+        now = {(cell.id, cell.source.strip()): released.by_id.get(cell.id, cell).source for cell in released.earlier}
+        said = [now.get((self.found.get(cell.position, ""), cell.source.strip()), cell.source) for cell in cells]
+        self.cells = [replace(cell, source=_without(text, texts)) for cell, text in zip(cells, said, strict=True)]
+        self._given = {cell.source.strip(): cell.role for cell in given}
         self.by_id = defaultdict[str, list[Cell]](list)
         self.own: dict[int, Cell] = {}
         for cell in self.cells:
@@ -149,8 +152,8 @@ def _match(released: ReleasedNotebook, cells: list[Cell]) -> dict[int, str]:
     names = {cell.position: cell.id if cell.id in released.by_id else by_grade_id.get(cell.grade_id) for cell in cells}
     found = {position: name for position, name in names.items() if name is not None}
     known, left = set(found.values()), defaultdict[str, list[str]](list)
-    for one in released.cells:
-        if one.id not in known and one.source.strip():
+    for one in (*released.cells, *released.earlier):
+        if one.id not in known and one.id in released.by_id and one.source.strip():
             left[one.source.strip()].append(one.id)
     for cell in cells:
         if cell.position not in found and (twins := left[cell.source.strip()]):

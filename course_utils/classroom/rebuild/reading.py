@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from course_utils.base.text import format_bytes
-from course_utils.classroom.course.folder import HIDDEN_TESTS
+from course_utils.classroom.course.folder import EARLIER, HIDDEN_TESTS
 from course_utils.classroom.course.source import Code, called_on_lesson, lessons_made, read_code
 from course_utils.classroom.course.submissions import LARGEST_BYTES
 from course_utils.classroom.sandbox.supervisor import LONGEST_OUTPUT
@@ -170,10 +170,12 @@ class ReleasedNotebook:
     Attributes:
         notebook: as it was read.
         cells: in its order.
+        earlier: what some of them were in releases before it.
     """
 
     notebook: dict[str, Any]
     cells: tuple[ReleasedCell, ...]
+    earlier: tuple[ReleasedCell, ...]
     by_id: dict[str, ReleasedCell] = field(compare=False)
 
     @property
@@ -196,10 +198,12 @@ def read_released(text: str) -> ReleasedNotebook:
         found, _ = read_cells(text.encode())
         notebook = json.loads(text)
         cells = [_released(cell, item["metadata"]) for cell, item in zip(found, notebook["cells"], strict=True)]
+        before = notebook["metadata"].pop(EARLIER, ())
+        earlier = [_released(_cell(place, item, []), item["metadata"]) for place, item in enumerate(before)]
     except (Unreadable, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"A released notebook could not be read: {error!r}.\nTry: release it again.") from error
     _pair(cells)
-    return ReleasedNotebook(notebook, tuple(cells), {cell.id: cell for cell in cells})
+    return ReleasedNotebook(notebook, tuple(cells), tuple(earlier), {cell.id: cell for cell in cells})
 
 
 def _released(cell: Cell, metadata: dict[str, Any]) -> ReleasedCell:

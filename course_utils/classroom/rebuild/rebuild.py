@@ -111,14 +111,13 @@ def _compare_locked(handed_in: HandedIn, rebuilt: Rebuilt) -> None:
         edited = [one for one in mine if not same(one.source, cell.source)]
         if not mine:
             rebuilt.repairs.append(f"The {what} was missing; it was put back.")
-        elif edited and cell.role == "set-up":
-            rebuilt.repairs.append(f"The {what} had been edited; the released one was used.")
         elif edited:
             call, said = called_on_lesson(edited[0].source), "the released one was used"
             if call and cell.expression and call[2] != cell.expression:
                 rebuilt.renamed[cell.id] = call[2]
                 said = f"it looked at `{call[2]:.60}`, the released one at `{cell.expression}`"
-            rebuilt.listed.append(f"The {what} had been edited; {said}.")
+            told = f"The {what} had been edited; {said}."
+            (rebuilt.listed if cell.role == "check" else rebuilt.repairs).append(told)
 
 
 def _own_cells(handed_in: HandedIn, answers: dict[str, Answer]) -> dict[str, list[Cell]]:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from course_utils.base import columns, rounded, shown
 from course_utils.classroom.books import gradebook as books
-from course_utils.classroom.books.gradebook import Mark, Unusable, mark_of, without_texts
+from course_utils.classroom.books.gradebook import LATE, Mark, Unusable, mark_of, so_far, without_texts
 from course_utils.classroom.course.folder import ClassFolder
 from course_utils.classroom.course.submissions import Submission
-from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report, one_line
+from course_utils.classroom.judging.results import OUTCOMES, ExerciseResult, Report, one_line, some
 from course_utils.classroom.run.graders import Graders
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 NO_SUBMISSION = "no submission"
 _MARKED = "marked by hand"
-_MOST_SAID = 10  # of one student: code can do hundreds of things that are reported
 STUDENT_WIDTH = 28  # characters of a student's id that are shown
 
 
@@ -116,7 +115,7 @@ class _AssignmentRun:
         except Unusable:
             raise
         except Exception as error:
-            self.row(student).reason = one_line(f"{type(error).__name__}: {error}", 300)
+            self.row(student).reason = one_line(f"{type(error).__name__}: {error}".partition("\n")[0], 200)
 
     def to_grade(self, students: Sequence[str], again: bool) -> list[str]:
         """Who is to be graded; everybody else who handed in gets their row."""
@@ -138,7 +137,7 @@ class _AssignmentRun:
             return False
         row.report, row.remarks = without_texts(before[1]), submission.aside
         if not books.holds(self.gradebook, before[1], submission.time):
-            self._enter(row, before[1], submission)
+            books.enter(self.course, self.gradebook, before[1], before[0], submission.time)
         return True
 
     def _key(self, submission: Submission) -> str:
@@ -155,12 +154,8 @@ class _AssignmentRun:
             report = Report.from_json(result.to_json())  # it comes from another process, perhaps another machine
             report = replace(report, repairs=(*submission.remarks, *report.repairs))
             row = self.row(submission.student)
-            row.report, row.news, row.reason = without_texts(report), True, ""
-            self._enter(row, report, submission)
-
-    def _enter(self, row: Row, report: Report, submission: Submission) -> None:
-        said = books.enter(self.course, self.gradebook, report, self._key(submission), submission.time)
-        row.remarks = (*submission.aside, *said)
+            row.report, row.news, row.reason, row.remarks = without_texts(report), True, "", submission.aside
+            books.enter(self.course, self.gradebook, report, self._key(submission), submission.time)
 
     def finished(self, everybody: Sequence[str]) -> list[Row]:
         """The rows of everybody, with late penalties, and marks as they are now."""
@@ -188,16 +183,17 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     text = f"{assignment}: {len(graded)} graded ({new} now, {len(graded) - new} unchanged)"
     text += f", {len(missing)} without a submission" * bool(missing) + f", {failed} not graded" * bool(failed)
     text += f"\n\n{_lines(assignment, rows)}\n"
-    text += f"\nWithout a submission: {', '.join(missing)}\n" * bool(missing)
-    results = [(result, mark_of(result, row.marks)) for row, report in graded for result in report.exercises]
-    counts = Counter(result.outcome if mark.given is None else _MARKED for result, mark in results)
+    text += f"\nWithout a submission: {', '.join(some(missing))}\n" * bool(missing)
+    results = [(row, result, mark_of(result, row.marks)) for row, report in graded for result in report.exercises]
+    counts = Counter(result.outcome if mark.given is None else _MARKED for _, result, mark in results)
     named = ", ".join(f"{counts[name]} {name}" for name in (*OUTCOMES, _MARKED) if name in counts)
     text += f"\nOutcomes: {named}\n" * bool(named)
     is_read = {row.student: all(r.outcome != "unreadable" for r in report.exercises) for row, report in graded}
     repairs = [(row, report.repairs) for row, report in graded if is_read[row.student] and report.repairs]
     unread = [(row, [" ".join(report.repairs)]) for row, report in graded if not is_read[row.student]]
-    failures = [row for row in rows if row.failed]
+    anew = [(row, [result.exercise]) for row, result, mark in results if mark.given is not None and mark.waits]
     text += _paragraph("Look at these by hand", ((row, report.reviews) for row, report in graded))
+    text += _paragraph("Answered anew since you marked it; mark it again in the Formgrader, or press Resolve", anew)
     text += _paragraph("Could not be read; put it right, ask for the file again, or mark it by hand", unread)
     text += _paragraph("Worth knowing, at no cost in points", ((row, report.listed) for row, report in graded))
     if verbose:
@@ -206,17 +202,12 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
         number = sum(len(said) for _, said in repairs)
         text += f"\nPut right before grading, harmless: {number} (students: {len(repairs)}); --verbose lists them\n"
     text += _paragraph("Also", ((row, row.remarks) for row in rows))
-    text += _paragraph("Without a result", ((row, [row.reason]) for row in failures if not row.report))
-    text += _paragraph("Graded, but not in the gradebook", ((row, [row.reason]) for row in failures if row.report))
+    text += _paragraph("Not in the gradebook", ((row, [row.reason]) for row in rows if row.failed))
     return text.rstrip("\n")
 
 
 def _paragraph(title: str, said: Iterable[tuple[Row, Sequence[str]]]) -> str:
-    lines = []
-    for row, sentences in said:
-        lines += [f"  {one_line(row.student)}: {one_line(each)}\n" for each in sentences[:_MOST_SAID]]
-        more = len(sentences) - _MOST_SAID
-        lines += [f"  {one_line(row.student)}: ... and {more} more\n"] * (more > 0)
+    lines = [f"  {one_line(row.student)}: {one_line(each)}\n" for row, sentences in said for each in some(sentences)]
     return f"\n{title}:\n{''.join(lines)}" if lines else ""
 
 
@@ -235,10 +226,10 @@ def _line(row: Row, width: int) -> list[str]:
     student = one_line(row.student, STUDENT_WIDTH)
     if row.report is None:
         return [student, "not graded", *[""] * (width - 2)]
-    held = [mark_of(result, row.marks) for result in row.report.exercises]
-    total = shown(rounded(sum(mark.score or 0.0 for mark in held), row.report.possible))
-    cells = map(_cell, row.report.exercises, held)
-    return [student, total + "+?" * any(mark.waits for mark in held), *cells]
+    held = {result.grade_id: mark_of(result, row.marks) for result in row.report.exercises}
+    total = shown(rounded(so_far({**row.marks, **held}.values()), row.report.possible))
+    total += "+?" * any(mark.waits for mark in held.values()) + " late" * (LATE in row.marks)
+    return [student, total, *map(_cell, row.report.exercises, held.values())]
 
 
 def _cell(result: ExerciseResult, mark: Mark) -> str:

@@ -16,7 +16,7 @@ from course_utils.authoring.lint import lint_learner, report, solution_regions, 
 from course_utils.authoring.problems import Notebook, Problem
 from course_utils.base.files import write_whole
 from course_utils.catalogue import COURSE, LESSONS
-from course_utils.classroom.course.folder import CONFIG, HIDDEN_TESTS, ClassFolder, last_words
+from course_utils.classroom.course.folder import CONFIG, EARLIER, HIDDEN_TESTS, ClassFolder, last_words
 from course_utils.classroom.course.source import called_on_lesson, lessons_made
 from course_utils.classroom.judging.grader import Grader
 from course_utils.classroom.rebuild.reading import read_released
@@ -107,7 +107,9 @@ def release(course: ClassFolder, assignment: str, tries: bool = True) -> float:
             _refuse(assignment, _tried(page, Notebook(page.name, page.topic, read(made))))
         made = _generate(course, assignment, Path(folder).name, enter=True)
         if target.parent.exists():
-            shutil.move(target.parent, Path(folder) / "before")
+            is_same = target.is_file() and target.read_bytes() == made.read_bytes()
+            kept = Path(folder) if is_same else course.root / EARLIER / assignment  # which students were given
+            shutil.move(target.parent, kept / f"before-{Path(folder).name}")
         shutil.move(made.parent, target.parent)
     return sum(cell.points for cell in read_released(target.read_text(encoding="utf-8")).graded)
 
