@@ -126,7 +126,7 @@ def hand_in(teacher, student, *cells):
 class Wall:
     """The course after the tries of several students, one after the other, and what their cells showed."""
 
-    def __init__(self, teacher, port):
+    def __init__(self, teacher, port, at_night):
         self.teacher, self.port = teacher, port
         course = teacher.root
         self.secrets = [
@@ -154,7 +154,9 @@ class Wall:
             "i-takes": [attempt("bytearray(50 * 2**30)"), attempt("import torch\ntorch.empty(50 * 2**30)")],
             "j-looks": [LOOKS],
         }
-        for student, cells in tries.items():
+        # Floods take a minute: before a push only what reads, writes and calls; the rest at night.
+        self.tries = {student: cells for student, cells in tries.items() if at_night or student < "g"}
+        for student, cells in self.tries.items():
             hand_in(teacher, student, *cells)
         self.before = self.files()
         self.printed = teacher.run("grade", DETACH, "--workers", "1", "--verbose")
@@ -178,12 +180,14 @@ def text_of(output):
 
 
 @pytest.fixture(scope="module")
-def wall(released_course, tmp_path_factory):
+def wall(request, released_course, tmp_path_factory):
+    at_night = request.config.getoption("--tier") == "nightly"
     os.environ["MY_TOKEN"] = "secret"
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
-        wall = Wall(released_course.copy(tmp_path_factory.mktemp("wall") / "class"), server.getsockname()[1])
+        teacher = released_course.copy(tmp_path_factory.mktemp("wall") / "class")
+        wall = Wall(teacher, server.getsockname()[1], at_night)
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
             server.accept()
@@ -216,8 +220,8 @@ def test_there_is_no_network(wall):
 
 def test_nothing_is_left_for_the_next_and_nothing_outlives(wall):
     assert wall.shown("b-leaves") == ["['/tmp', '/dev/shm', '/home/student']\n"]
-    looked = [wall.shown(student)[0] for student in ("a-looks", "c-looks", "j-looks")]
-    assert looked == ["[] False False\nFalse []\n"] * 3
+    for student in (student for student in wall.tries if student.endswith("looks")):
+        assert wall.shown(student)[0] == "[] False False\nFalse []\n"
     assert wall.shown("c-looks")[1:] == ["False /home/student /home/student\n", "ProcessLookupError\n"]
     until = time.monotonic() + 20
     while any(SECONDS in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])):
@@ -225,6 +229,7 @@ def test_nothing_is_left_for_the_next_and_nothing_outlives(wall):
         time.sleep(0.05)
 
 
+@pytest.mark.nightly
 def test_floods_of_processes_output_files_and_memory_end_at_their_limits(wall):
     bomb, files, deep, output = wall.shown("g-floods")
     assert "more characters" in output and len(output) < 2**20 + 1000

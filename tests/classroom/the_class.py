@@ -19,7 +19,7 @@ from tests.classroom.styles import STYLES
 from tests.lessons.answers import Answer, cells, made, right_answers, wrong_answers
 
 # What will not end takes all of its seconds, so that they are few.
-LIMITS = Limits(wall_seconds=60.0, check_seconds=5.0)
+LIMITS = Limits(wall_seconds=60.0, check_seconds=3.0)
 TOPICS = {FLAGS: "requires_grad", DETACH: "detach", MODES: "no_grad"}
 
 
@@ -73,7 +73,7 @@ HABITS = (
     *("makes-its-answers-of-texts", "answers-in-the-check-cell", "fills-half-a-dict-in-the-next-cell"),
     # What another cell did, showed, replaced, left running or took costs nothing.
     *("raises-after-its-answers", "closes-what-it-prints-to", "checks-everything-at-the-end"),
-    *("leaves-settings-of-python-behind", "hides-builtins-and-modes", "leaves-threads-running", "takes-what-there-is"),
+    *("leaves-settings-of-python-behind", "hides-builtins-and-modes", "leaves-threads-running"),
     # Nobody can be sure: a person decides. A word on the teacher's list costs nothing.
     *("uses-a-pool-of-an-earlier-cell", "names-itself-by-its-frame", "has-names-of-the-judge"),
 )
@@ -86,10 +86,12 @@ TRIES = (
     "writes-memory-unseen",
 )
 # Of the others: what takes a cell's seconds several times over, and a second student like the first.
-LEFT_TO_THE_NIGHT = ("keeps-parsers-busy", "answers-that-hang", "requires_grad-wrong-1", "no_grad-wrong-1")
+LEFT_TO_THE_NIGHT = ("keeps-parsers-busy", "breaks-parsers", "has-too-many-cells", "answers-that-hang")
+LEFT_TO_THE_NIGHT += ("requires_grad-wrong-1", "detach-wrong-1", "no_grad-wrong-1")
 _CHOSEN = {name: BY_NAME[name] for name in (*HABITS, *TRIES, *SHOWN)}
-_OTHERS = [one for one in STUDENTS if one not in (*STYLES, *ATTACKS) and one.name not in LEFT_TO_THE_NIGHT]
-AT_A_PUSH = [one for one in STUDENTS if one.name in _CHOSEN or one in _OTHERS]
+_OTHERS = [one for one in STUDENTS if one not in (*STYLES, *ATTACKS)]
+_BY_DAY = [one for one in STUDENTS if one.name in _CHOSEN or one in _OTHERS]
+AT_A_PUSH = [one for one in _BY_DAY if one.name not in LEFT_TO_THE_NIGHT]
 
 
 def hand_in(teacher, students):

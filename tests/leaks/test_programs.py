@@ -17,9 +17,10 @@ import pytest
 
 from tests.leaks.drive import FOLDER, PROGRAMS, marked, watched, written
 
-BY_DAY = ("p03", "p23", "r03", "c01", "f01", "w_")
+BY_DAY = ("p03", "p23", "r03", "f01", "w_")
 # Of these the long ones, where a shorter one by day goes the same way.
-LONG = ("w_wide_sum", "w_deep_sum2", "w_cat_gap_150", "w_window", "w_plain_leak_230")
+LONG = ("w_wide_sum", "w_deep_sum", "w_deep_sum2", "w_cat_gap_150", "w_window", "w_plain_leak_230", "w_rare_batch")
+LONG += ("w_train_every_tenth",)
 
 
 def by_day(name: str) -> object:
