@@ -188,10 +188,9 @@ def test_feedback_says_what_is_missing_and_what_happened_to_the_file(graded):
 def test_what_the_class_misunderstood_is_counted(graded):
     lines = graded.teacher.exported("misunderstood")
     table = (graded.teacher.root / "export" / "misunderstood.md").read_text()
-    for assignment, topic in TOPICS.items():
-        known = {
-            item.name for exercise in Lesson(topic).exercises.values() for item in exercise.misconceptions.values()
-        }
+    for assignment in {one.assignment for one in graded.students if "-wrong-" in one.name}:
+        tasks = Lesson(TOPICS[assignment]).exercises.values()
+        known = {item.name for exercise in tasks for item in exercise.misconceptions.values()}
         shown = {line["misconception"] for line in lines if line["assignment"] == assignment}
         assert len(shown & known) >= 3 and all(name.replace("|", "\\|") in table for name in shown)
     (mean,) = {(line["attempted"], line["passed"]) for line in lines if line["exercise"] == "mean_loss"}

@@ -22,6 +22,8 @@ from course_utils.leaks.advice import behind
 from course_utils.leaks.pytest_fixture import watch_test
 from tests.leaks.drive import watched, written
 
+pytestmark = pytest.mark.slow
+
 
 def leak(calls: int, kept: list) -> None:
     model = torch.nn.Linear(8, 8)
