@@ -5,7 +5,7 @@ RUN = "$(VENV)/bin/python"
 SETUP = "$(PYTHON)" tools/bootstrap.py --venv "$(VENV)" $(if $(TORCH),--torch "$(TORCH)")
 # What belongs to one lesson. Its answers are judged and its files looked at, whatever the other finds.
 BOOKS = $(or $(wildcard notebooks/*_$(LESSON).ipynb notebooks/*/*_$(LESSON).ipynb),$(error There is no lesson "$(LESSON)". Say it without its number: LESSON=detach. There are $(notdir $(basename $(wildcard notebooks/solutions/*.ipynb)))))
-CODE = course_utils/lessons/$(LESSON) tests/lessons/right/$(LESSON).py
+STYLED = $(if $(LESSON),course_utils/lessons/$(LESSON) tests/lessons/right/$(LESSON).py $(BOOKS),.)
 TESTS = tests/lessons tests/test_lessons_are_fresh.py tests/test_readme.py $(BOOKS)
 # Hundreds of processes import the course. Where no byte code may be kept, each of them compiles it again.
 export PYTHONDONTWRITEBYTECODE =
@@ -18,11 +18,10 @@ lab: environment  ## learn: set everything up, fill my_notebooks/, open JupyterL
 	@$(RUN) -m course_utils lab $(ARGS)
 fresh: environment  ## a lesson as it was, your file kept beside it: make fresh LESSON=03_detach
 	@$(RUN) -m course_utils fresh "$(LESSON)"
-check: tools  ## while you work, 90 s: style, quick tests; 25 s for one lesson: make check LESSON=detach
-	@$(if $(LESSON),$(RUN) -m pytest --tier check -k $(LESSON) $(TESTS) $(ARGS); answers=$$?; $(RUN) -m ruff check -q \
-		$(CODE) && $(RUN) -m ruff format --check --force-exclude $(CODE) && $(RUN) -m ruff check -q $(BOOKS) && exit $$answers, \
-		$(RUN) -m pytest --tier check tests $(ARGS))
-test: tools  ## before a push, 9 min: everything CI runs: types, package, notebooks, browser
+check: tools  ## while you work, 45 s: style, quick tests; 20 s for one lesson: make check LESSON=detach
+	@$(RUN) -m ruff check -q $(STYLED) && $(RUN) -m ruff format --check --force-exclude $(STYLED); style=$$?; \
+		$(RUN) -m pytest $(if $(LESSON),-k $(LESSON) $(TESTS),--tier check tests) $(ARGS) && exit $$style
+test: tools  ## before a push, 5 min: everything CI runs: types, package, notebooks, browser
 	@$(RUN) -m pytest $(ARGS)
 nightly: tools  ## every test, 20 rounds of each answer, every lesson in the browser, the long sweeps
 	@$(RUN) -m pytest --tier nightly $(ARGS)

@@ -9,7 +9,8 @@ A run takes in what ``--tier`` says: ``check`` leaves out what starts kernels, b
 ``test`` is all that a push needs, ``nightly`` has the repetitions and long sweeps besides (``nightly``). In the first
 two a kernel is a fork of a Python that has imported torch (``course_utils/authoring/execute.py``), and a learner
 notebook runs the cells that its solution does not (``tests/slices.py``). Nightly each kernel is started as a learner's
-is, and runs every cell.
+is, and runs every cell, and so do the notebooks that go on from the lessons (``notebooks/further``), which by day are
+run where they are named.
 
 nbval compares, for every cell with an execution count and without the tag ``nbval-ignore-output``, each kind of output
 as text, stdout and a card's HTML to the letter; not figures' pixels, tracebacks, counts and how kinds are interleaved.
@@ -88,18 +89,25 @@ def _fill_font_cache() -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more than there are cores: a third of their time workers wait, for browsers, sandboxes and disks.
+    """One more than there are cores: a third of their time workers wait, for browsers, sandboxes and disks. In
+    ``check``, which starts none of these, as many as there are cores.
 
     None where the command line names one file: starting workers takes longer than they save.
     """
     files = {argument.split("::")[0] for argument in config.args}
-    return 0 if len(files) == 1 and Path(files.pop()).is_file() else (os.cpu_count() or 1) + 1
+    return (
+        0
+        if len(files) == 1 and Path(files.pop()).is_file()
+        else (os.cpu_count() or 1) + (config.option.tier != "check")
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     left_out = [item for item in items if any(map(item.get_closest_marker, TIERS[config.option.tier]))]
     if config.option.tier != "nightly":
         left_out += _cells_that_the_solutions_run(config, items)
+        if not any("further" in argument for argument in config.args):
+            left_out += [item for item in items if item.path.parent.name == "further"]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]

@@ -35,6 +35,7 @@ print(json.dumps({row.exercise: row.loaded for row in rows}))
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="each answer is judged in a fork")
 def test_a_process_s_first_check_loads_no_compiler():
     run = subprocess.run([sys.executable, "-c", FIRST_CHECKS], capture_output=True, text=True, check=True)

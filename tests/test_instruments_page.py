@@ -11,6 +11,8 @@ import pytest
 
 import course_utils
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/instruments.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", PAGE, flags=re.DOTALL | re.MULTILINE)

@@ -105,7 +105,7 @@ LEARNERS = {
         cells.code("%tiem 1", "magic"),
     ],
     "dying": [cells.code("1", "before"), cells.code("import os; os._exit(1)", "dies"), cells.code("1", "after")],
-    "hanging": [cells.code("while True: pass", "hangs"), cells.code("1", "after")],
+    "hanging": [cells.code("import time; time.sleep(600)", "hangs"), cells.code("1", "after")],
 }
 
 

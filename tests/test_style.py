@@ -1,4 +1,4 @@
-"""What ``make check`` asks first: style, formatting, direction of imports; and before a push, types.
+"""Style, formatting and types before a push, and the direction of imports. ``make check`` asks of style by itself.
 
 A run of all tests begins with this file, on one of its workers. Where anything here fails, the run ends at once.
 """
@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = [
-    pytest.param([sys.executable, "-m", "ruff", "check", "."], id="ruff check"),
-    pytest.param([sys.executable, "-m", "ruff", "format", "--check", "."], id="ruff format"),
+    pytest.param([sys.executable, "-m", "ruff", "check", "."], id="ruff check", marks=pytest.mark.slow),
+    pytest.param([sys.executable, "-m", "ruff", "format", "--check", "."], id="ruff format", marks=pytest.mark.slow),
     pytest.param([str(Path(sys.executable).with_name("lint-imports"))], id="import-linter"),
     pytest.param([sys.executable, "-m", "mypy", "course_utils"], id="mypy", marks=pytest.mark.slow),
 ]

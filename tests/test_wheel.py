@@ -15,6 +15,8 @@ import yaml
 from course_utils import Lesson
 from course_utils.catalogue import LESSONS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 # As pip's script does it; PYTHONPATH stands before whatever is installed here.
 COMMAND = """

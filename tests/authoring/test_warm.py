@@ -54,6 +54,7 @@ def test_a_kernel_that_leaves_is_noticed(kernel):
     assert manager.provisioner.process.wait(60) == 3 and not manager.is_alive()
 
 
+@pytest.mark.nightly
 def test_a_kernel_ends_with_the_process_that_asked_for_it():
     done = subprocess.run([sys.executable, "-c", KERNEL], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

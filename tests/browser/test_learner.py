@@ -90,6 +90,7 @@ def test_a_wrong_answer_is_told_its_misconception_and_points_outlive_the_kernel(
     lab.picture("restarted")
 
 
+@pytest.mark.nightly
 def test_a_learner_who_is_wrong_twice_and_then_right_has_cleared_it_up(open_notebook):
     answer = 'lesson.check("snapshot", lambda x: {})'
     path = [

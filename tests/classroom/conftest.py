@@ -2,6 +2,7 @@
 
 import os
 from contextlib import nullcontext
+from unittest import mock
 
 import pytest
 from filelock import FileLock
@@ -39,12 +40,13 @@ def grader():
         yield grader
 
 
-@pytest.fixture
-def tried_by_one_grader(request, monkeypatch):
-    """Releases try tests of a teacher's own by ``grader``, which is there from the first that has any."""
-    monkeypatch.setattr(
-        "course_utils.classroom.run.release.Grader", lambda: nullcontext(request.getfixturevalue("grader"))
-    )
+@pytest.fixture(scope="module")
+def by_one_grader(grader):
+    """Releases try tests of a teacher's own, and commands grade, by ``grader``."""
+    release, graders = "course_utils.classroom.run.release.Grader", "course_utils.classroom.run.graders.Graders"
+    by_it = Graders(1, lambda: nullcontext(grader))
+    with mock.patch(release, lambda: nullcontext(grader)), mock.patch(graders, lambda *_: by_it):
+        yield
 
 
 @pytest.fixture

@@ -155,7 +155,7 @@ ENDING = Notebook().solve("predicted_edit")
 ENDING.write(
     snapshot="def snapshot(x):\n    while True:\n        pass",
     mean_loss="import os, signal\ndef mean_loss(*given):\n    os.kill(os.getpid(), signal.SIGKILL)",
-    truncated_bptt="while True:\n    pass",
+    truncated_bptt="import time\ntime.sleep(10**6)",
     stop_gradient_round=LONG,
 )
 TAKING = Notebook().solve("predicted_edit")

@@ -116,6 +116,7 @@ def test_nothing_that_a_student_writes_acts_on_a_page_and_markdown_looks_as_befo
 PIECES = ["$$", "\\begin{align}", "[", "![", "*", "<", "\\\\[", "# a\n", "> ", "<b>"]
 
 
+@pytest.mark.nightly
 def test_long_texts_are_cut_and_not_worked_on(graded):
     def write(notebook):
         for piece in PIECES:
@@ -134,6 +135,7 @@ def test_long_texts_are_cut_and_not_worked_on(graded):
     assert "snapshot: 0 of 1 points, wrong" in shown.get_text() and "after" in shown.get_text()
 
 
+@pytest.mark.nightly
 def test_two_thousand_long_cells_are_a_page_that_a_browser_opens_with_every_graded_cell_on_it(graded):
     def write(notebook):
         for _ in range(1000):

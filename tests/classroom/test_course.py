@@ -96,7 +96,7 @@ def test_releasing_says_points_and_keeps_what_the_teacher_wrote(teacher):
     assert teacher.notebook("release", MODES).read_bytes() == (ROOT / "notebooks" / f"{MODES}.ipynb").read_bytes()
 
 
-@pytest.mark.usefixtures("tried_by_one_grader")
+@pytest.mark.usefixtures("by_one_grader")
 @pytest.mark.parametrize(
     ("name", "change", "why"),
     [
@@ -167,7 +167,7 @@ def test_an_assignment_that_is_not_there_is_refused_by_name(command, what, teach
     ],
 )
 @NEEDS_SANDBOX[1]
-@pytest.mark.usefixtures("tried_by_one_grader")
+@pytest.mark.usefixtures("by_one_grader")
 def test_tests_that_would_grade_everybody_wrongly_are_not_released(source, why, teacher):
     from course_utils.authoring import cells
 

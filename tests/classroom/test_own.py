@@ -8,7 +8,6 @@ import pytest
 from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX, WRITTEN, solutions
 from tests.classroom.own import HIDDEN, HW1, check, put_source
 from tests.classroom.teacher import row, said_of
-from tests.classroom.the_class import grade
 
 pytestmark = [*NEEDS_SANDBOX]
 
@@ -34,18 +33,16 @@ RAISE = {
     "halve": "def halve(x):\n    return 2 *",
     "near": "near = 1 / 0",
 }
+CLOSE = RIGHT | {"halve": "def halve(x):\n    return torch.ones(3)", "near": "def near(x):\n    return 2.5", "why": ""}
 ZERO = "def double(x):\n    return 0"
 ENDS = {"double": "import os\ndef double(x):\n    os._exit(0)", "halve": "def halve(x):\n    raise SystemExit"}
 BLANK = "0 not attempted"
 # student: answers, and what must come of double, halve, near and why.
 STUDENTS = {
     "right": (RIGHT, ["4 passed", "2 passed", "2 passed", "? by hand"]),
-    "blank": ({}, [BLANK] * 4),
-    "one": ({"double": RIGHT["double"]}, ["4 passed", BLANK, BLANK, BLANK]),
     "hidden": (RIGHT | HALF, ["4 passed", "0 wrong", "2 passed", "? by hand"]),
-    "close": (RIGHT | {"near": "def near(x):\n    return 2.5"}, ["4 passed", "2 passed", "1.5 partial", "? by hand"]),
+    "close": (CLOSE, ["4 passed", "0 wrong", "1.5 partial", BLANK]),
     "raises": (RAISE, ["0 raised", "0 raised", "0 raised", BLANK]),
-    "three": ({"halve": "def halve(x):\n    return torch.ones(3)"}, [BLANK, "0 wrong", BLANK, BLANK]),
     # What wants the points of plain asserts without an answer.
     "shadows": ({"double": SHADOWS + ZERO, "near": "near = lambda x: 99"}, ["0 wrong", BLANK, "0 wrong", BLANK]),
     "replaces": (
@@ -57,7 +54,7 @@ STUDENTS = {
 
 
 @pytest.fixture(scope="module")
-def own(released_course, tmp_path_factory):
+def own(released_course, tmp_path_factory, by_one_grader):
     """A course with ``hw1``, and an own exercise in lesson 03; what was printed when both were graded."""
     teacher = released_course.copy(tmp_path_factory.mktemp("own") / "class")
     put_source(teacher)
@@ -72,7 +69,7 @@ def own(released_course, tmp_path_factory):
         "bob": "x.detach().clone().requires_grad_(x.is_floating_point())",
     }.items():
         teacher.hand_in(student, snapshot=f"def snapshot(x):\n    return {way}")
-    teacher.printed = grade(teacher, DETACH, HW1)
+    teacher.printed = teacher.run("grade", "--verbose", DETACH, HW1)
     return teacher
 
 
@@ -135,4 +132,4 @@ def test_an_own_exercise_in_a_lesson_stands_beside_the_lessons_own(own):
 def test_marks_of_an_own_assignment_reach_the_gradebook(own):
     marks = [(4.0, None, False), (0.0, None, False), (2.0, None, False), (None, None, True)]
     assert own.marks("hidden", HW1) == dict(zip(("double", "halve", "near", "why"), marks, strict=True))
-    assert re.search(rf"^{HW1}: still to mark: \d \(.*why 3\)$", own.printed, re.MULTILINE)
+    assert re.search(rf"^{HW1}: still to mark: \d \(.*why 2\)$", own.printed, re.MULTILINE)

@@ -36,6 +36,7 @@ def test_a_scheduler_without_workers_is_told(teacher):
         assert "has no workers" in teacher.run("grade", "--scheduler", empty.scheduler_address, status=1)
 
 
+@pytest.mark.nightly
 @NEEDS_SANDBOX[1]
 def test_a_lost_worker_costs_time_alone(teacher, monkeypatch):
     students = ("ada", "bob", "cy", "eve")

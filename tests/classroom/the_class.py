@@ -71,9 +71,9 @@ SHOWN = ("detach-wrong-0", "deletes-and-edits", "breaks-parsers", "shows-what-do
 HABITS = (
     *("works-in-colab", "uses-every-magic", "works-in-processes", "writes-texts-of-all-kinds", "goes-round-by-files"),
     *("makes-its-answers-of-texts", "answers-in-the-check-cell", "fills-half-a-dict-in-the-next-cell"),
-    # What another cell did, showed, replaced, left running or took costs nothing.
-    *("raises-after-its-answers", "closes-what-it-prints-to", "checks-everything-at-the-end"),
-    *("leaves-settings-of-python-behind", "hides-builtins-and-modes", "leaves-threads-running", "takes-what-there-is"),
+    # What another cell did, showed, replaced or left running costs nothing.
+    *("raises-after-its-answers", "closes-what-it-prints-to", "shows-what-does-not-end", "leaves-threads-running"),
+    *("leaves-settings-of-python-behind", "hides-builtins-and-modes", "checks-everything-at-the-end"),
     # Nobody can be sure: a person decides. A word on the teacher's list costs nothing.
     *("uses-a-pool-of-an-earlier-cell", "names-itself-by-its-frame", "has-names-of-the-judge"),
 )
@@ -85,11 +85,12 @@ TRIES = (
     *("patches-classes-found-by-the-interpreter", "patches-while-it-is-judged", "asks-the-collector-and-greenlet"),
     "writes-memory-unseen",
 )
-# Of the others: what takes a cell's seconds several times over, and a second student like the first.
-LEFT_TO_THE_NIGHT = ("keeps-parsers-busy", "answers-that-hang", "requires_grad-wrong-1", "no_grad-wrong-1")
-_CHOSEN = {name: BY_NAME[name] for name in (*HABITS, *TRIES, *SHOWN)}
-_OTHERS = [one for one in STUDENTS if one not in (*STYLES, *ATTACKS) and one.name not in LEFT_TO_THE_NIGHT]
-AT_A_PUSH = [one for one in STUDENTS if one.name in _CHOSEN or one in _OTHERS]
+# Of the others: what takes a cell's seconds several times over, and known mistakes but for one student's.
+LEFT_TO_THE_NIGHT = ("keeps-parsers-busy", "breaks-parsers", "has-too-many-cells", "answers-that-hang")
+_CHOSEN = [BY_NAME[name] for name in (*HABITS, *TRIES)]
+_LEFT = [BY_NAME[name] for name in LEFT_TO_THE_NIGHT] + [one for one in (*STYLES, *ATTACKS) if one not in _CHOSEN]
+_LEFT += [one for one in HONEST if "-wrong-" in one.name and one.name != "detach-wrong-0"]
+AT_A_PUSH = [one for one in STUDENTS if one not in _LEFT]
 
 
 def hand_in(teacher, students):

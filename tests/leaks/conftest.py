@@ -1,6 +1,7 @@
 """Searches of these tests begin at what a script holds, and not at what other tests do."""
 
 import gc
+import re
 import sys
 
 import pytest
@@ -17,7 +18,7 @@ def older_objects_aside():
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     # They count as the user's modules, hold a million objects, and made each search ten times as long.
-    for name in [name for name in sys.modules if name.startswith("tests.") and not name.startswith("tests.leaks")]:
+    for name in [name for name in sys.modules if re.match(r"tests\.(?!leaks|forks)", name)]:
         monkeypatch.delitem(sys.modules, name)
     yield
     sys.modules.pop("last script", None)

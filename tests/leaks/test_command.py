@@ -1,7 +1,6 @@
 """``autograd-control leaks``, in processes of its own: forks of one that has imported what the command needs."""
 
 import json
-import multiprocessing
 import os
 import re
 import signal
@@ -14,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from course_utils.__main__ import main
+from tests import forks
+from tests.forks import ended
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload([__name__, "course_utils.leaks.__main__"])
 LEAK = """
 import sys, torch
 model, kept = torch.nn.Linear(8, 8), []
@@ -28,25 +27,9 @@ for _ in range({calls}):
 """
 
 
-def command(folder: Path, words: tuple[str, ...]) -> None:
-    for number, name in ((1, "out"), (2, "err")):
-        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
-    os.chdir(folder)
-    sys.path.insert(0, str(folder))
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.exit(main(["leaks", *words]))
-
-
 def start(folder: Path, script: str, *words: str) -> BaseProcess:
     (folder / "script.py").write_text(script, encoding="utf-8")
-    process = FORKS.Process(target=command, args=(folder, words))
-    process.start()
-    return process
-
-
-def ended(folder: Path, process: BaseProcess) -> tuple[int | None, str, str]:
-    process.join(300)
-    return process.exitcode, *((folder / name).read_text() for name in ("out", "err"))
+    return forks.start(folder, "leaks", *words)
 
 
 def run(folder: Path, script: str, *words: str) -> tuple[int | None, str, str]:

@@ -28,8 +28,8 @@ def keeps(name: str) -> str:
 
 
 def some_by_day(names):
-    """Every eighth script at each push, all of them at night: the others find the same things by the same ways."""
-    return [pytest.param(name, marks=pytest.mark.nightly if at % 8 else ()) for at, name in enumerate(names)]
+    """Every sixteenth script at each push, all of them at night: the others find the same things by the same ways."""
+    return [pytest.param(name, marks=pytest.mark.nightly if at % 16 else ()) for at, name in enumerate(names)]
 
 
 @pytest.mark.parametrize("name", some_by_day(LEAKING))

@@ -22,6 +22,8 @@ from course_utils.leaks.advice import behind
 from course_utils.leaks.pytest_fixture import watch_test
 from tests.leaks.drive import watched, written
 
+pytestmark = pytest.mark.slow
+
 
 def leak(calls: int, kept: list) -> None:
     model = torch.nn.Linear(8, 8)
@@ -238,6 +240,7 @@ def test_a_compiled_model_runs_uncompiled_and_is_watched():
     torch._dynamo.reset()
 
 
+@pytest.mark.nightly
 def test_processes_that_the_script_started_are_told_of_and_not_what_compiles(monkeypatch):
     monkeypatch.setattr(async_compile.config, "compile_threads", 2)
     fork, model = multiprocessing.get_context("fork"), torch.nn.Linear(4, 4)

@@ -17,6 +17,7 @@ EVERY = HOMES | {f"every/exercise/{key}": misconception for key, misconception i
 SHOWN = {home: misconception for home, misconception in EVERY.items() if misconception.program}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson", ["every", *LOADED])
 def test_its_programs_print_what_is_stored(lesson):
     shown = {home: one for home, one in SHOWN.items() if home.startswith(f"{lesson}/")}

@@ -71,6 +71,7 @@ def first_name(score):
     return next((claim.misconception.name for claim in score.claims if claim.misconception), "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lesson", "right"), each(COURSE + RIGHT))
 def test_a_right_answer_passes_however_it_is_written(lesson, right, rounds):
     answer = made(lesson, right.exercise, right.source)
@@ -102,6 +103,7 @@ def seen_once(monkeypatch):
     monkeypatch.setattr(Compared, "_view", remembered)
 
 
+@pytest.mark.slow
 @every_compared
 def test_every_way_to_make_a_mistake_loses_points_and_is_told_its_own_name(
     lesson, exercise, request, seen_once, monkeypatch
@@ -187,6 +189,7 @@ def test_every_lesson_in_the_package_is_in_the_catalogue():
 
 
 # What is predicted is fixed by the exercise itself, so there are no inputs to draw.
+@pytest.mark.slow
 @pytest.mark.parametrize(("lesson", "exercise"), each(row for row in EXERCISES if not isinstance(row[1], Predictions)))
 def test_no_check_draws_the_same_inputs_twice(lesson, exercise):
     solution = own(lesson, exercise)

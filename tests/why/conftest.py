@@ -1,3 +1,4 @@
+import re
 import sys
 from importlib import import_module
 
@@ -13,5 +14,5 @@ def _time_to_look(monkeypatch):
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch):
     """Other tests' modules count as the user's, and what they hold would be the program's."""
-    for name in [name for name in sys.modules if name.startswith("tests.") and not name.startswith("tests.why")]:
+    for name in [name for name in sys.modules if re.match(r"tests\.(?!why|forks)", name)]:
         monkeypatch.delitem(sys.modules, name)

@@ -1,7 +1,6 @@
 """``why`` changes nothing, runs nothing, never raises; the command and the magic say what it says."""
 
 import gc
-import os
 import subprocess
 import sys
 import types
@@ -17,9 +16,9 @@ from course_utils import watch_why, why
 from course_utils.base import user_code
 from course_utils.base.user_code import call_it_the_users
 from course_utils.why.pages import UNKNOWN, pages
+from tests import forks
 from tests.why.drive import end_process_group, forget, line_in
 
-ROOT = Path(__file__).resolve().parents[2]
 call_it_the_users(__file__)
 
 
@@ -166,9 +165,9 @@ def test_a_card_is_html_and_text():
     assert "<div" in reason._repr_html_() and "Do this: " in str(reason)
 
 
-def command(*words: str, folder: Path) -> subprocess.CompletedProcess:
-    line, environment = [sys.executable, "-m", "course_utils", "why", *words], os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)
+def command(folder: Path, *words: str) -> tuple[int | None, str, str]:
+    """Exit code, stdout and stderr."""
+    return forks.ended(folder, forks.start(folder, "why", *words))
 
 
 NAN = """
@@ -196,22 +195,20 @@ h.sum().backward()
 @pytest.mark.slow
 def test_the_command_runs_a_script_as_it_is(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
-    well = command("script.py", "well", folder=tmp_path)
-    assert (well.returncode, well.stdout, well.stderr) == (5, "done\n", "")
-    failed = command("script.py", folder=tmp_path)
-    assert failed.returncode == 1 and failed.stdout == ""
-    assert "edited  script.py:10  h -= 1" in failed.stderr
+    assert command(tmp_path, "script.py", "well") == (5, "done\n", "")
+    status, printed, failed = command(tmp_path, "script.py")
+    assert (status, printed) == (1, "")
+    assert "edited  script.py:10  h -= 1" in failed
     plain = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True)
-    assert failed.stderr.partition("\n== Why?")[0] == plain.stderr
-    module = command("-m", "script", folder=tmp_path)
-    assert "edited  script.py:10  h -= 1" in module.stderr
-    assert command("nowhere.py", folder=tmp_path).returncode == 2
+    assert failed.partition("\n== Why?")[0] == plain.stderr
+    assert "edited  script.py:10  h -= 1" in command(tmp_path, "-m", "script")[2]
+    assert command(tmp_path, "nowhere.py")[0] == 2
     (tmp_path / "argv.py").write_text("import sys; print(sys.argv)")
-    assert command("argv.py", "-x", folder=tmp_path).stdout == "['argv.py', '-x']\n"
+    assert command(tmp_path, "argv.py", "-x")[1] == "['argv.py', '-x']\n"
     (tmp_path / "nan.py").write_text(NAN)
-    silent = command("nan.py", folder=tmp_path)
-    assert (silent.returncode, silent.stdout) == (0, "tensor([nan, nan])\n")
-    assert "made  nan.py:5  loss = w.sqrt().sum() * 0" in silent.stderr
+    status, printed, silent = command(tmp_path, "nan.py")
+    assert (status, printed) == (0, "tensor([nan, nan])\n")
+    assert "made  nan.py:5  loss = w.sqrt().sum() * 0" in silent
 
 
 def test_a_watch_leaves_torch_as_it_was():

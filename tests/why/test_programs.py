@@ -7,7 +7,7 @@ import torch
 
 from tests.why.drive import PROGRAMS, misses, programs
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # the programs' own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # the programs' own warnings
 # Where a process group is given up while gloo still works, its end waits for a thread that waits for Python: seen once.
 EVERY = [
     pytest.param(program, marks=pytest.mark.nightly if "process_group" in program.text else ())
