@@ -19,9 +19,9 @@ def flags(module: nn.Module) -> dict[str, Any]:
     return {f"{name}.requires_grad": parameter.requires_grad for name, parameter in module.named_parameters()}
 
 
-def gradients(module: nn.Module) -> dict[str, Any]:
-    """What each parameter has in ``.grad``."""
-    return {f"{name}.grad": parameter.grad for name, parameter in module.named_parameters()}
+def gradients(module: nn.Module, of: str = "") -> dict[str, Any]:
+    """What each parameter whose name begins with ``of`` has in ``.grad``."""
+    return {f"{name}.grad": one.grad for name, one in module.named_parameters() if name.startswith(of)}
 
 
 def rest(module: nn.Module) -> dict[str, Any]:
