@@ -100,7 +100,7 @@ def test_the_student_reads_why_and_no_hidden_test(own):
     assert said_of(own.printed, "right") == [], "hidden tests are no edit of the student's"
 
 
-def test_a_notebook_of_an_earlier_release_is_graded_as_one_of_this(teacher):
+def test_a_notebook_of_an_earlier_release_is_graded_as_one_of_this(teacher, by_one_grader):
     blank = teacher.hand_in("blank")
     teacher.hand_in("ada", **solutions(), written=WRITTEN)
     without = json.loads(blank.read_text())
@@ -116,7 +116,7 @@ def test_a_notebook_of_an_earlier_release_is_graded_as_one_of_this(teacher):
     for _ in range(2):
         teacher.change_source(mend)
         teacher.run("release", DETACH)
-    printed = grade(teacher, DETACH)
+    printed = teacher.run("grade", "--verbose", DETACH)
     for student in ("blank", "eve"):
         assert row(printed, student).count("0 not attempted") == 6 and said_of(printed, student) == []
     assert row(printed, "ada").split()[1] == "10+?" and said_of(printed, "ada") == []
