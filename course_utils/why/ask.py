@@ -1,9 +1,9 @@
 """The question itself (``why``), and what can be said of any error that has a page in the index."""
 
-import ast
 import re
 import sys
 from collections.abc import Callable
+from typing import cast
 
 import torch
 
@@ -93,9 +93,9 @@ def _of_error(error: BaseException | None, log: Log) -> Reason:
         return Reason("", UNKNOWN, "An error that is not in the index", said)
     if one.__traceback__ is None:  # a message that was pasted
         return Reason(page.key, page.causes[0].key, happened=[page.causes[0].cause]).done()
-    scene, search = Scene(log, one), _SEARCHES.get(page.key)
+    scene = Scene(log, one)  # which looks whether recording is on
     with probing_alone():
-        return (search(scene) if search is not None else _by_page(scene, page)).done(log.age())
+        return _SEARCHES.get(page.key, _by_page)(scene).done(log.age())
 
 
 def known_error(error: BaseException) -> tuple[BaseException, ErrorPage | None]:
@@ -109,74 +109,65 @@ def known_error(error: BaseException) -> tuple[BaseException, ErrorPage | None]:
     return error, None
 
 
-def _by_page(scene: Scene, page: ErrorPage) -> Reason:
+def _by_page(scene: Scene) -> Reason:
     """What can be said of any error that has a page: the line, what the tensors in it are, what is at hand."""
+    page, inner = cast(ErrorPage, page_for(scene.message)), scene.frames[-1].f_code
     reason = Reason(page.key)
-    told = []
-    for one in scene.named_in(statement_at(scene.here))[:4]:
-        said, kind = describe(one.tensor), "a leaf" if one.tensor.is_leaf else "a result"
-        flag = "requires grad" if one.tensor.requires_grad else "does not require grad"
-        told += [f"`{one.name}` is {said}, {kind} that {flag}"] * (not said.startswith("<"))  # inside of a transform
-    reason.tell("{raised}, raised it[: {told}].", raised=scene.here, told="; ".join(told))
+    module = next((it for it in reversed(scene.in_torch("self")) if issubclass(type(it), torch.nn.Module)), None)
+    inside = scene.name(module) or inner.co_name * (f"{torch.__path__[0]}/nn/" in inner.co_filename)
+    reason.tell("{raised}, raised it[, inside `{inside}`].", raised=scene.here, inside=inside)
+    for name, it, _ in scene.named_in(statement_at(scene.here))[:4]:
+        kind = "a parameter" if isinstance(it, torch.nn.Parameter) else "a leaf" if it.is_leaf else "a result"
+        whole = it.is_leaf and (it._base is None or it._base.numel() == it.numel())
+        made, flag = scene.log.made(it).site if whole else None, "requires" if it.requires_grad else "does not require"
+        if not (said := describe(it)).startswith("<"):  # inside of a transform
+            told = "`{name}` is {said}, {kind} that {flag} grad[, made in {made:at}]."
+            reason.tell(told, name=name, said=said, kind=kind, flag=flag, made=made if made != scene.here else None)
+    reason.happened = [" ".join(reason.happened)]
     found, role = scene.in_hand(page.about) if page.about else [], "made" if page.about == "tensor" else "defined"
     said = f"[The {{about}} in question is{' one of' * (len(found) > 1)} {{names}}[, {role} in {{{role}}}].]"
     sites = [site for _, site in found if site.file]
     reason.tell(said, about=page.about, names=[name for name, _ in found], **{role: sites})
-    if len(page.causes) == 1:
-        reason.cause = page.causes[0].key
-        reason.happened.append(page.causes[0].cause)
+    if page.facts and (fact := re.search(page.facts[0], scene.message)) is not None:
+        reason.happened.append(fact.expand(page.facts[1]))
+    known = " ".join((*reason.happened, scene.message))
+    causes = [one for one in page.causes if one.says and re.search(one.says, known)]
+    for one in causes[:1] or page.causes * (len(page.causes) == 1):
+        reason.cause = one.key
+        reason.happened.append(one.cause)
     return reason
 
 
 def _unused(scene: Scene) -> Reason:
     """Which of the tensors the loss does not lead to, and which ones like them it does."""
-    reason, asked = Reason("unused_in_graph"), scene.in_torch("inputs")[:1] or scene.in_torch("t_inputs")[:1]
+    reason, asked = Reason("unused_in_graph"), scene.in_torch("t_inputs")[:1] or scene.in_torch("inputs")[:1]
     reached = {id(one) for one in (*scene.nodes, *scene.leaves)}
     missing = [one for one in tensors_in(asked) if id(one if one.grad_fn is None else one.grad_fn) not in reached]
-    alike = scene.names(one for one in scene.leaves if any(one.shape == other.shape for other in missing))
-    reason.cause = "other_object" if alike else ""
+    others = [one for one in scene.leaves if all(one is not other for other in tensors_in(asked))]
+    alike = scene.names(one for one in others if any(one.shape == other.shape for other in missing))
+    mine = scene.log.numbers_of(missing)  # nothing without a watch
+    unused = mine and not any(mine & cut.leaves for cut in scene.log.cut_at.values())
+    reason.cause = "other_object" if alike else "really_unused" if unused else ""
     said = "{raised}, raised it.[ Not in the graph: {names}.][ Of the same shape, and in it: {alike}.]"
     reason.tell(said, raised=scene.here, names=scene.names(missing), alike=alike)
     return reason
 
 
-def _leaf(scene: Scene) -> Reason:
-    """Which leaf is edited."""
-    reason, statement = Reason("leaf_in_place"), statement_at(scene.here)
-    leaf = next((one for one in scene.named_in(statement) if one.tensor.is_leaf and one.tensor.requires_grad), None)
-    made = scene.log.made(leaf.tensor).site if leaf is not None else None
-    reason.tell(
-        "{edited}, edits [`{name}`, ]a leaf that requires grad[ and was made in {made}], while autograd is recording.",
-        edited=scene.here, name=leaf.name if leaf is not None else "", made=made if made != scene.here else None,
-    )  # fmt: skip
-    if scene.frames[-1].f_code.co_filename.endswith("torch/nn/functional.py"):
-        reason.cause = "inplace_first_layer"
-    elif any(getattr(node, "attr", "") == "grad" for node in (ast.walk(statement) if statement is not None else ())):
-        reason.cause = "manual_step"
-    elif leaf is not None:
-        reason.cause = "own_initialisation" if isinstance(leaf.tensor, torch.nn.Parameter) else "filled_after_flag"
-    return reason
-
-
 def _scalar(scene: Scene) -> Reason:
     """Which tensor has more than one number, and the line that left it so."""
-    reason, root = Reason("not_a_scalar"), next((one for one in scene.roots if one.numel() != 1), None)
-    reason.tell(
-        "{subject}[ made in {made},] has more than one number, and {needed:at} calls backward on it.",
-        subject=f"`{name}`, {describe(root)}," if (name := scene.name(root)) else "What backward was called on",
-        needed=scene.here, made=scene.log.node(root.grad_fn).site if root is not None else None,
-    )  # fmt: skip
-    losses, lines = scene.objects(torch.nn.Module), scene.log.lines(scene.nodes[:20])
-    layers = [name for name, module in losses if getattr(module, "reduction", "") == "none"]
+    reason, node = _by_page(scene), scene.log.node
+    made = next((node(root.grad_fn).site for root in scene.roots if root.numel() != 1), None)
+    layers = [name for name, one in scene.objects(torch.nn.Module) if getattr(one, "reduction", "") == "none"]
+    lines = dict.fromkeys(node(one).site for one in scene.nodes[:20])
     asked_for = [site for site in lines if re.search(r"reduction\s*=\s*[\"']none", site.source)]
     reason.cause = "unreduced_loss" if layers or asked_for else "forgotten_mean"
     said = '[{layers} has `reduction="none"`: a loss for each sample.][`reduction="none"` is in {asked_for:at}.]'
-    reason.tell(said, layers=layers, asked_for=asked_for)
+    reason.tell("[It was made in {made}.]" + said, made=made, layers=layers, asked_for=asked_for)
     return reason
 
 
 _SEARCHES: dict[str, Callable[[Scene], Reason]] = {
     "modified_in_place": modified, "second_backward": second, "does_not_require_grad": no_history,
-    "nan_in_backward": nan_in_backward, "unused_in_graph": _unused, "leaf_in_place": _leaf, "not_a_scalar": _scalar,
+    "nan_in_backward": nan_in_backward, "unused_in_graph": _unused, "not_a_scalar": _scalar,
 }  # fmt: skip
 """Who answers, by the page's key."""

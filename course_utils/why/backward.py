@@ -14,7 +14,7 @@ from course_utils.base.torch_private import FunctionBase
 from course_utils.base.user_code import Site
 from course_utils.graph.recorded import Slot, nodes_behind, saved_slots
 from course_utils.source import is_bound_in, is_in_loop, statement_at
-from course_utils.why.log import VIEWS, Edited, Log, NotFinite, Pass, kind_of_bad, leaves_behind, spoken
+from course_utils.why.log import Edited, Log, NotFinite, Pass, kind_of_bad, leaves_behind, spoken
 from course_utils.why.pages import LOOK, SILENCES, Reason
 from course_utils.why.scene import Scene
 
@@ -105,7 +105,10 @@ def second(scene: Scene) -> Reason:
     same = again is not None and again.stack == first.stack
     parts = _parts(scene, first, same)
     reason.cause = _cause(log, first, parts, same)
-    made = log.lines(parts or filter(first.has, freed))
+    # Of a way to what was recorded, the innermost line that was not on one since: others record elsewhere, too.
+    later = {site for way in _ways_since(log, first) for site in way}
+    ways = (log.node(node).stack for node in parts or filter(first.has, freed))
+    made = list(dict.fromkeys(next((site for site in way if site not in later), way[0]) for way in ways if way))
     reason.tell(SILENCES["used_up"][reason.cause], made=made)
     reason.tell(
         "What the graph had saved was freed by the backward in {freed:at}[, {round}]; {needed:at} comes to it again.",
@@ -125,14 +128,17 @@ def _cause(log: Log, first: Pass, parts: list[Any], same: bool) -> str:
 
 
 def _is_recorded_anew(log: Log, nodes: list[Any], since: Pass) -> bool:
-    """Whether a line that recorded one of these nodes has recorded after a pass, too, as a loop does with its state."""
-    lines = log.lines(nodes)
-    return any(at >= since.at and call.site in lines for numbers in log.threads for at, call in numbers.items())
+    """Whether what recorded one of these nodes has recorded after a pass, too, as a loop does with its state."""
+    return not _ways_since(log, since).isdisjoint(log.node(node).stack for node in nodes)
+
+
+def _ways_since(log: Log, since: Pass) -> set[tuple[Site, ...]]:
+    return {call.stack for some in log.threads for at, call in some.items() if at >= since.at and call.stack}
 
 
 def _parts(scene: Scene, first: Pass, a_round_before: bool) -> list[Any]:
     """What the rest of the graph has in common with a pass: of a round before, all that was recorded before the pass
-    and leads to what it went through; else what it went through itself. Views are passed by.
+    and leads to what it went through; else what it went through itself. What saved nothing, as views, is passed by.
     """
 
     def is_old(node: Any) -> bool:
@@ -140,7 +146,7 @@ def _parts(scene: Scene, first: Pass, a_round_before: bool) -> list[Any]:
 
     found: list[Any] = []
     for node in (one for new in scene.nodes if not is_old(new) for one, _ in new.next_functions if is_old(one)):
-        while spoken(node.name()) in VIEWS and is_old(node.next_functions[0][0]):
+        while len(node.next_functions) == 1 and is_old(node.next_functions[0][0]) and not [*saved_slots(node)]:
             node = node.next_functions[0][0]
         if node not in found and scene.log.node(node).site.file and any(map(first.has, nodes_behind(node))):
             found.append(node)

@@ -8,7 +8,7 @@ import torch
 from course_utils.base.text import describe
 from course_utils.base.user_code import Site
 from course_utils.graph.recorded import nodes_behind, saved_slots
-from course_utils.why.log import Cut, spoken
+from course_utils.why.log import Cut, leaves_behind, spoken
 from course_utils.why.pages import FINE, LOOK, SILENCES, UNKNOWN, Reason
 from course_utils.why.scene import Scene
 
@@ -95,8 +95,6 @@ class Silence:
         reason.title = f"Why `{self.name}` {what}"
         if reason.cause == FINE:
             reason.title, reason.lines = f"Nothing is seen to be wrong with `{self.name}`", []
-        elif reason.cause not in (*SILENCES, UNKNOWN):
-            reason.cause = "cut_history"
         return reason
 
     def _say(self, cause: str, text: str, **known: Any) -> None:
@@ -168,6 +166,10 @@ class Silence:
             _tell_cut(self.reason, cuts[0], f"What comes from `{self.name}`")
         elif places := log.cuts_not_followed(self.tensor):
             _tell_places(self.reason, places)
+        else:
+            new = [leaf for one in self.losses for leaf in leaves_behind(one) if not self.scene.name(leaf)]
+            if sites := [cut.site for leaf in new if (cut := log.of(leaf, "cut")) is not None and cut.how == "values"]:
+                self._say("cut_history", "The loss leads to a new tensor, made of plain values in {cut}.", cut=sites)
 
     def _zero(self) -> None:
         """Whether its gradient is zero."""
@@ -199,8 +201,9 @@ class Silence:
         if not name:
             given = [one for _, _, group in self.groups for one in group["params"]]
             twin = self.scene.names(one for one in given if one.shape == self.tensor.shape)[:1]
-            said = "`{name}` has a gradient, and is not in {others}[, which has {twin}, of the same shape]."
-            self._say("not_in_optimizer", said, others=[*dict.fromkeys(name for name, _, _ in self.groups)], twin=twin)
+            said = "`{name}`[, made in {made},] has a gradient, and is not in {others}[, which has {twin}{same}]."
+            others = [*dict.fromkeys(name for name, _, _ in self.groups)]
+            self._say("not_in_optimizer", said, others=others, twin=twin, same=", of the same shape", made=self.made)
         elif not float(group["lr"]):
             self._say("learning_rate_zero", "`{optimizer}` moves `{name}` with a learning rate of 0.", optimizer=name)
         elif not self._has_moved():

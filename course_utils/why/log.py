@@ -10,29 +10,21 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from traceback import walk_stack
+from types import FrameType
 from typing import Any
 
 import torch
 
-from course_utils.base.user_code import NOWHERE, Site
+from course_utils.base.user_code import NOWHERE, Site, is_user_file, user_site
 from course_utils.graph import operation_name
 from course_utils.graph.recorded import nodes_behind
 from course_utils.record.storages import OLD, Listener, Recorder, Storage
+from course_utils.why.pages import SILENCES
 
 MOST_NODES = 30_000
 """Of a larger graph, no more is looked at while a program runs."""
 
-VIEWS = {
-    "alias", "copy_", "detach", "diagonal", "expand", "permute", "reshape", "select", "slice", "split",
-    "split_with_sizes", "squeeze", "transpose", "unbind", "unsqueeze", "view",
-}  # fmt: skip
-"""Operations whose result shares the memory of what they are given, as they are spoken; an edit of a part."""
-
-_SPOKEN = {
-    "addmm": "linear", "mm": "matmul", "bmm": "matmul", "mv": "matmul", "to_copy": "to", "convolution": "conv",
-    "nll_loss_forward": "nll_loss", "linalg_vector_norm": "norm", "unsafe_view": "view", "reshape_alias": "reshape",
-    "as_strided": "view", "t": "transpose", "copy_slices": "copy_", "threshold": "relu", "pow_tensor_scalar": "pow",
-}  # fmt: skip
 _PREFIX = re.compile(r"^_+|^(native|cudnn|fused|safe)_|_backward$")
 
 
@@ -43,6 +35,7 @@ class Call:
     name: str = ""
     site: Site = NOWHERE
     entered: "Cut | None" = None  # where the history of something that it was given had ended
+    stack: tuple[Site, ...] = ()  # of one that recorded, the user's lines that were running, innermost first
 
 
 @dataclass(eq=False)
@@ -65,6 +58,7 @@ class Cut(Call):
     how: str = ""
     leaves: frozenset[int] = frozenset()  # the numbers of the memory of those that the history led to
     node: int = -1  # the number of the node behind which it ended
+    after: int = 0  # so many backward passes had ended before the first time
     switch: Site = NOWHERE  # the line that switched recording off: of a block, a call or a decorator
 
 
@@ -115,12 +109,17 @@ class Log:
         self.threads: list[dict[int, Call]] = []  # a node's number is its thread's own
         self.cut_at: dict[tuple[Site, str], Cut] = {}
         self.switches: dict[int, Site] = {}
-        self.passes: deque[Pass] = deque(maxlen=64)
+        self.passes, self.count = deque[Pass](maxlen=64), 0  # the latest, and how many there were
         self.running: list[Pass] = []
         self.broken: Pass | None = None  # the latest that ended in an error
         self.first_bad: NotFinite | None = None
         self.failed = 0
         self.ended: float | None = None
+
+    @staticmethod
+    def stack(frame: FrameType) -> tuple[Site, ...]:
+        """The user's lines that are running, innermost first."""
+        return tuple(user_site(one) for one, _ in walk_stack(frame) if is_user_file(one.f_code.co_filename))
 
     def age(self) -> str:
         """How long ago the watch ended, in words; "" where it goes on, or ended just now."""
@@ -146,10 +145,6 @@ class Log:
         found = [call for call in found if len(found) == 1 or spoken(call.name) == name]
         return found[0] if len({call.site for call in found}) == 1 else Call()
 
-    def lines(self, nodes: Iterable[Any]) -> list[Site]:
-        """The lines that recorded some nodes."""
-        return [site for site in dict.fromkeys(self.node(node).site for node in nodes) if site.file]
-
     def made(self, tensor: torch.Tensor) -> Call:
         """The call that made a tensor's memory."""
         made = (memory for memory in self.memory(tensor) if memory.op is not OLD and memory.born_task < 0)
@@ -164,11 +159,12 @@ class Log:
 
     def cuts_not_followed(self, leaf: torch.Tensor | None = None) -> list[Site]:
         """The latest cuts of what comes from a leaf, or from any, by which a value may have gone on unseen: through a
-        number or an array. A loss that went to the log as a number is none.
+        number or an array. A loss that went to the log as a number is none, nor what was read after the last pass.
         """
         roots = {number for one in self.passes for number in one.roots}
         wanted = self.numbers_of([leaf] if leaf is not None else [])
         cuts = (cut for cut in reversed(self.cut_at.values()) if cut.how in ("detach", "number", "data", "dtype"))
+        cuts = (cut for cut in cuts if cut.after < self.count or not self.count)
         cuts = (cut for cut in cuts if cut.node not in roots and (leaf is None or wanted & cut.leaves))
         return list(dict.fromkeys(cut.site for cut in cuts))
 
@@ -222,4 +218,4 @@ def spoken(name: str) -> str:
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation_name(name)).lower()
     while (plain := _PREFIX.sub("", snake)) != snake:
         snake = plain
-    return _SPOKEN.get(snake, snake)
+    return SILENCES["spoken"].get(snake, snake)

@@ -37,6 +37,7 @@ class Cause:
     cause: str
     cure: str
     explained: tuple[str, ...]  # as the page's, where it has none of its own
+    says: str = ""  # a regular expression of what is in the message, or found, where this is the cause
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class ErrorPage:
     prints: str  # what is raised, "RuntimeError: the whole message", on the release that the course pins
     means: str
     causes: tuple[Cause, ...]  # the most frequent first
-    about: str = ""  # what of the user's it is about: a "backward", "hook", "tensor", or the "block" of a checkpoint
+    about: str = ""  # what it is about: a "backward", "hook", "tensor", or the "block" of a checkpoint
+    facts: tuple[str, ...] = ()  # a regular expression, and how to say what it finds in a message
 
     @property
     def warns(self) -> bool:
@@ -94,16 +96,16 @@ def read(path: Path) -> ErrorPage:
     """
     values = read_toml(path)
     needed = {"kind", "messages", "title", "explained", "program", "means", "causes"}
-    require_fields(path, "the page", values, needed, {"about", "prints"})
+    require_fields(path, "the page", values, needed, {"about", "prints", "facts"})
     causes = []
     for one in values["causes"]:
-        require_fields(path, f"cause {one.get('key', '')!r}", one, {"key", "cause", "cure"}, {"explained"})
+        require_fields(path, f"cause {one.get('key', '')!r}", one, {"key", "cause", "cure"}, {"explained", "says"})
         place = tuple(one.get("explained", values["explained"]))
-        causes.append(Cause(one["key"], prose(one["cause"]), prose(one["cure"]), place))
+        causes.append(Cause(one["key"], prose(one["cause"]), prose(one["cure"]), place, one.get("says", "")))
     return ErrorPage(
         path.stem, values["kind"], tuple(map(prose, values["messages"])), prose(values["title"]),
         tuple(values["explained"]), values["program"].strip("\n"), values.get("prints", "").strip("\n"),
-        prose(values["means"]), tuple(causes), values.get("about", ""),
+        prose(values["means"]), tuple(causes), values.get("about", ""), tuple(values.get("facts", ())),
     )  # fmt: skip
 
 

@@ -129,7 +129,9 @@ class Scene:
     def named_in(self, statement: ast.stmt | None) -> list[Named]:
         """The tensors that a statement of the function that raised names."""
         nodes = ast.walk(statement) if statement is not None else ()
-        words = {ast.unparse(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute))}
+        words = [ast.unparse(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
+        held = {f"[{name}]": f"[{one!r}]" for name, one in self._variables.items() if type(one) in (int, str)}
+        words = [re.sub(r"\[\w+\]", lambda index: held.get(index[0], index[0]), word) for word in words]
         named = [one for one in self.named if one.name in words]
         return [one for one in named if self._variables.get(one.name.partition(".")[0]) is one.variable]
 

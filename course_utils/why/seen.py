@@ -75,7 +75,7 @@ class _Operation:
         forward = not self.in_backward
         entered = self._entered() if forward else None
         if recorded and forward:
-            nodes.update(dict.fromkeys(recorded, Call(self.name, self.site, entered)))
+            nodes.update(dict.fromkeys(recorded, Call(self.name, self.site, entered, self.log.stack(self.frame))))
             for number in list(nodes)[:100_000] if len(nodes) > 200_000 else ():  # the older half is forgotten
                 del nodes[number]
         if self.writes:
@@ -134,7 +134,7 @@ class _Operation:
         known = self.log.cut_at.pop((self.site, how), None)
         if known is None:
             leaves = self.log.numbers_of(leaves_behind(tensor) if tensor is not None else ())
-            known = Cut(self.name, self.site, how=how, leaves=leaves)
+            known = Cut(self.name, self.site, how=how, leaves=leaves, after=self.log.count)
             frames = (frame for frame, _ in walk_stack(self.frame)) if how == "mode" else ()
             if inside := [user_site(one) for one in frames if one.f_code is CheckpointFunction.forward.__code__]:
                 known.how, known.site = "reentrant", inside[0]

@@ -74,7 +74,7 @@ class watch_why:
         nodes = (node for node in itertools.islice(every, MOST_NODES) if not hasattr(node, "variable"))
         one = Pass(
             site=user_site(frame),
-            stack=tuple(user_site(one) for one, _ in walk_stack(frame) if is_user_file(one.f_code.co_filename)),
+            stack=log.stack(frame),
             at=sequence_number(),
             roots=frozenset(root.grad_fn._sequence_nr() for root in roots if root.grad_fn is not None),
             nodes=frozenset((node.name(), node._sequence_nr()) for node in nodes),
@@ -93,6 +93,7 @@ class watch_why:
         finally:
             log.running.remove(one)
             log.passes.append(one)
+            log.count += 1
             if log.first_bad is None or (one.bad is not None and log.first_bad.what == "inf"):
                 log.first_bad = one.bad
 
