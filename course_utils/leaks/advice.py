@@ -91,9 +91,8 @@ def advice(found: Finding) -> str:
     if found.needed_later and holder.kind == "container":
         clear = f"del {holder.name}[:]" if holder.container == "list" else f"{holder.name}.clear()"
         return says("advice", "later", clear=clear)
-    cut = "item" if found.scalar and _is_only_logged(found) else "detach"
-    better = _rewritten(found, cut) if found.direct else ""
-    instead = f"Write `{better}`" if better else _cut(found, cut)
+    better = _rewritten(found) if found.direct else ""
+    instead = f"Write `{better}`" if better else _cut(found)
     if better and not found.scalar and found.rate.nbytes:
         instead += _LETS_GO
     return f"{instead}." if found.training else f"{instead}, or run the loop under `torch.no_grad()`."
@@ -118,21 +117,18 @@ def _keep_less(found: Finding) -> str:
     return says("advice", "takes_in" if found.takes_in else "variable", name=holder.name)
 
 
-def _cut(found: Finding, cut: str) -> str:
+def _cut(found: Finding) -> str:
     """Where to cut the history, in words."""
     places = found.with_graph or found.inside
     inside = " and ".join(text if text.startswith("`") else f"`{text}` of each" for text in places)
-    if cut == "item":
-        return f"Keep the number of {inside}: `.item()`" if inside else "Keep the number: `.item()`"
     if found.holder.kind != "variable":
         return f"Keep `.detach()` of {inside or 'each'}{_LETS_GO}"
     name = re.sub(r"\[\d+\]$", "", found.holder.name)
-    several = name != found.holder.name
-    better = f"tuple(part.detach() for part in {name})" if several else f"{name}.detach()"
+    better = f"{name}.detach()" if name == found.holder.name else f"tuple(part.detach() for part in {name})"
     return f"Cut the history between calls: `{name} = {better}`"
 
 
-def _rewritten(found: Finding, cut: str) -> str:
+def _rewritten(found: Finding) -> str:
     """The line that keeps, with the stored value cut off from its graph; "" where it is not one plain value."""
     source, target = found.line.source if found.line is not None else "", ""
     try:
@@ -151,6 +147,7 @@ def _rewritten(found: Finding, cut: str) -> str:
     if isinstance(value, (ast.List, ast.Tuple)):  # losses += [loss]
         value = value.elts[0] if len(value.elts) == 1 else None
     operands = [one for one in _operands(value) if ast.unparse(one) != target]
+    cut = "item" if found.scalar and _is_only_logged(found) else "detach"
     if len(operands) != 1 and isinstance(value, ast.BinOp):
         return source.replace(ast.get_source_segment(source, value) or source, f"({ast.unparse(value)}).{cut}()")
     if len(operands) != 1 or operands[0].end_col_offset is None:

@@ -4,7 +4,6 @@ import contextlib
 import sys
 import threading
 from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -14,13 +13,10 @@ from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, user_site
 from course_utils.graph.references import living_tensors
 from course_utils.leaks.calls import Place
-from course_utils.leaks.kept import YOUNG, Birth, Kept
+from course_utils.leaks.kept import BEFORE, YOUNG, Birth, Kept
 from course_utils.record import NEW_THREADS, UNCOMPILED
 from course_utils.record.operations import OperationWatch, Run
 from course_utils.record.storages import OLD, Listener, Recorder
-
-BEFORE = -1
-"""The call of storages that are older than the watch."""
 
 _JOINS = (torch.ops.aten.cat.default, torch.ops.aten.stack.default)
 
@@ -29,23 +25,17 @@ class Thread:
     """Calls that began in one thread, and the number of the first node after each: autograd numbers by thread."""
 
     def __init__(self) -> None:
-        self._calls: list[int] = []
-        self._firsts: list[int] = []
-
-    def call_begins(self, call: int) -> None:
-        """A call begins now."""
-        self._calls.append(call)
-        self._firsts.append(sequence_number())
+        self.calls, self.firsts = list[int](), list[int]()
 
     def call_of(self, number: int) -> int:
         """The call that recorded a node; 0 for one before the first."""
-        at = bisect_right(self._firsts, number) - 1
-        return self._calls[at] if at >= 0 else 0
+        at = bisect_right(self.firsts, number) - 1
+        return self.calls[at] if at >= 0 else 0
 
     def first_of(self, call: int) -> int:
         """The number of the first node that a call of this thread recorded, or could have."""
-        at = bisect_left(self._calls, call)
-        return self._firsts[at] if at < len(self._firsts) else sequence_number()
+        at = bisect_left(self.calls, call)
+        return self.firsts[at] if at < len(self.firsts) else sequence_number()
 
 
 class Births:
@@ -55,7 +45,7 @@ class Births:
         call: the number of the call that is running or was the last.
         trained: for each call, how many calls had begun, itself included, when a backward pass first used what it had
             made; 0 where none did.
-        place_of: for each call, the number of its place.
+        place_of: for each call, where it came from; None for what was before the first.
         totals: for each call, the bytes of all known storages that lived as it began, without its batch.
     """
 
@@ -65,7 +55,6 @@ class Births:
         self._backward_ran = False
         self.alive_bytes = 0  # of all known storages that live now
         self.recorder = Recorder(lines=True, listener=Listener(Birth, self._born, self._died))
-        self.live: dict[int, Birth] = self.recorder.live  # type: ignore[assignment]  # they are births
         self._made: Birth | None = None
         self._watchers = (self.recorder.watcher, self._descent)
         self._modes: list[OperationWatch] = []
@@ -73,20 +62,19 @@ class Births:
 
     def begin_anew(self) -> None:
         """Forgets what was counted, and counts calls from 0: another way than before tells when a round begins."""
-        for birth in list(self.live.values()):
+        for birth in list(self.recorder.live.values()):
             birth.call, birth.kept = BEFORE, None
-        self.places: dict[Place, int] = {}  # the number of each place that calls came from
-        self.kept: dict[tuple[Site, str, int], Kept] = {}  # by line, device and place
-        self._changed: dict[int, Kept] = {}
+        self.kept: dict[tuple[Site, str, Place | None], Kept] = {}  # by line, device and place
+        self._changed: set[Kept] = set()
         self.call = 0
-        self.trained, self.place_of, self.totals = [0], [-1], [0]
+        self.trained, self.totals = [0], [0]
+        self.place_of: list[Place | None] = [None]
         self._here, self._threads = threading.local(), list[Thread]()
-        self._windows: deque[tuple[int, list[Birth]]] = deque([(0, [])])
-        self._given = 0
+        self._young, self._batch = list[Birth](), list[Birth]()  # what the last calls made, and what for this one
+        self._before_call = -1  # the number of the last storage that was made before this call
 
     def _born(self, birth: Birth, tensor: torch.Tensor) -> None:
-        birth.kept = birth.came = birth.ancestor = birth.heir = None
-        birth.call, birth.joined = BEFORE, False
+        birth.call, birth.joined, birth.kept, birth.came, birth.made_of = BEFORE, False, None, None, None
         self.alive_bytes += birth.nbytes
         by_backward = birth.born_task >= 0
         before, self._backward_ran = self._backward_ran, by_backward
@@ -96,23 +84,21 @@ class Births:
             return
         if self.makes is not None:
             self.makes(sys._getframe(1))
-        birth.call, window = self._windows[-1]
+        birth.call = self.call
         if by_backward:
             self.trained[birth.call] = self.trained[birth.call] or 1
         else:
             self._made = birth
-        window.append(birth)
+        self._young.append(birth)
 
     def _descent(self, run: Run, func: Any, args: tuple, kwargs: dict) -> Any:
         """Takes notice of what an operation makes a storage of."""
         out = run(func, args, kwargs)
         made, self._made = self._made, None
         if made is not None:
-            joins = func in _JOINS
-            for tensor in _tensors_in(args):
-                for before in self.recorder.records(tensor):
-                    made.is_made_of(before)
-                    before.joined |= joins and before.kept is not None
+            for before in self._known_in(args):
+                made.is_made_of(before)
+                before.joined |= func in _JOINS and before.kept is not None
         return out
 
     def _died(self, birth: Birth) -> None:
@@ -122,18 +108,9 @@ class Births:
         in_backward = birth.died_task >= 0
         if in_backward and birth.born_task < 0 and not self.trained[birth.call]:
             self.trained[birth.call] = self.call - birth.call + 1
-        heir, kept, birth.heir, birth.ancestor = birth.heir, birth.kept, None, None
-        if heir is not None:
-            heir.ancestor = None
-        if kept is not None:
-            self._changed[id(kept)] = kept
-            kept.remove(birth)
-        if heir is not None and heir() is not None and heir.kept is None:
-            heir.inherit(birth)
-            if min(heir.by_call) <= self.call - YOUNG:
-                self._keep(heir).takes_in = len(heir.by_call) > 1
-        elif kept is not None:
-            kept.give_back(birth, in_backward, user_site(sys._getframe(1)))
+        if birth.kept is not None:
+            self._changed.add(birth.kept)
+            birth.kept.remove(birth, in_backward, user_site(sys._getframe(1)))
 
     def start(self) -> None:
         """Begins to watch. Every tensor that has a Python object counts as older."""
@@ -160,47 +137,55 @@ class Births:
         """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on. Its batch belongs to it."""
         self.call += 1
         self.trained.append(0)
-        self.place_of.append(self.places.setdefault(place, len(self.places)))
+        self.place_of.append(place)
         here = vars(self._here).setdefault("thread", Thread())
-        here.call_begins(self.call)
+        here.calls.append(self.call)
+        here.firsts.append(sequence_number())
         self._threads.append(here)
         for change in self.recorder.changes():  # a storage got another size
             self.alive_bytes += change.delta
-        self.keep(self.call - YOUNG)
-        for kept in list(self._changed.values()):
+        self.keep()
+        for kept in list(self._changed):
             kept.note(self.call)
         self._changed.clear()
-        batch = self._made_for(args)
-        self._windows.append((self.call, batch))
-        self._given = len(batch)
+        self._take_batch(args)
         self.totals.append(self.lasting_bytes)
 
-    def keep(self, until: int) -> None:
-        """Counts as kept what was made in calls up to one, and lives."""
-        for birth in [birth for call, window in self._windows if call <= until for birth in window]:
-            if birth() is not None and birth.nbytes and birth.kept is None:
-                self._keep(birth)
-        while self._windows and self._windows[0][0] <= min(until, self.call - YOUNG):
-            self._windows.popleft()
+    def keep(self, age: int = YOUNG) -> None:
+        """Counts as kept what was made so many calls ago, and lives."""
+        young, self._young = self._young, []
+        for birth in (birth for birth in young if birth() is not None):
+            birth.inherit()
+            if min(birth.by_call) > self.call - age:
+                self._young.append(birth)
+            elif birth.nbytes:
+                birth.made_of = None
+                place = self.place_of[birth.call]
+                kept = self.kept.setdefault((birth.site, birth.device, place), Kept(birth.site, place))
+                self._changed.add(kept)
+                kept.add(birth)
 
     @property
     def lasting_bytes(self) -> int:
-        """Bytes of all known storages that live now, but for the last call's batch, which not all programs hold on."""
-        batch = self._windows[-1][1][: self._given]
-        return self.alive_bytes - sum(birth.nbytes for birth in batch if birth() is not None)
+        """Bytes of all known storages that live now, but for the call's batch, which not all programs hold on."""
+        return self.alive_bytes - sum(birth.nbytes for birth in self._batch if birth() is not None)
 
-    def _made_for(self, args: tuple) -> list[Birth]:
-        """Takes a call's batch, and what was made after it, out of the last call's births; of older ones none."""
-        window = self._windows[-1][1]
-        given = {record.key for tensor in _tensors_in(args) for record in self.recorder.records(tensor)}
-        places = [at for at in range(self._given, len(window)) if window[at].key in given and window[at]()]
-        batch = window[places[0] :] if places and self.call > 1 else []
-        if any(birth.born_task >= 0 for birth in batch):
-            return []
-        del window[len(window) - len(batch) :]
-        for birth in batch:
+    def _take_batch(self, args: tuple) -> None:
+        """What was made for a call since the one before, and after that, belongs to it: its batch."""
+        made = [birth.number for birth in self._known_in(args) if birth.call == self.call - 1 > 0]
+        first = min((number for number in made if number > self._before_call), default=sys.maxsize)
+        batch = [birth for birth in self._young if birth.number >= first]
+        self._batch = batch if all(birth.born_task < 0 for birth in batch) else []
+        for birth in self._batch:
             birth.call = self.call
-        return batch
+        self._before_call = self._young[-1].number if self._young else -1
+
+    def _known_in(self, args: Iterable[Any]) -> Iterator[Birth]:
+        """What arguments, and lists of them, lie on; without parameters, which no operation makes."""
+        for arg in args:
+            for one in arg if type(arg) in (list, tuple) else (arg,):
+                if isinstance(one, torch.Tensor) and type(one) is not torch.nn.Parameter:
+                    yield from self.recorder.records(one)
 
     def thread_of(self, tensor: torch.Tensor) -> Thread:
         """Where a tensor was made; the thread of the first call where that is not known."""
@@ -209,20 +194,3 @@ class Births:
     def thread_of_call(self, call: int) -> Thread:
         """Where a call began; the thread of the first one for what was made before any."""
         return self._threads[max(call, 1) - 1]
-
-    def _keep(self, birth: Birth) -> Kept:
-        place = self.place_of[birth.call]
-        kept = self.kept.setdefault((birth.site, birth.device, place), Kept(birth.site, place))
-        self._changed[id(kept)] = kept
-        kept.add(birth)
-        return kept
-
-
-def _tensors_in(args: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """The tensors of an operation's arguments, and those in a list of them; no parameters, which no operation makes."""
-    for arg in args:
-        if isinstance(arg, torch.Tensor):
-            if type(arg) is not torch.nn.Parameter:
-                yield arg
-        elif type(arg) in (list, tuple):
-            yield from (item for item in arg if isinstance(item, torch.Tensor))

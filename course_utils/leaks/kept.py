@@ -5,10 +5,10 @@ that grew (``Stretch``).
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Optional
 
 from course_utils.base.user_code import NOWHERE, Site
 from course_utils.holders.holder import Link
+from course_utils.leaks.calls import Place
 from course_utils.record.storages import Storage
 
 YOUNG = 3
@@ -18,22 +18,28 @@ call's until they are bound anew, and the batch of a call is made before it begi
 LEAST_CALLS = 4
 """So many calls must have left something behind before it can be said to grow."""
 
+LEAST_ROUND = 11
+"""A graph over so many calls is growth, also where it is given back when the loop ends: one call for each of ten
+classes is less."""
+
+BEFORE = -1
+"""The call of storages that are older than the watch, or that another has taken the place of."""
+
 _MOST_STRETCHES = 32
 
 
 class Birth(Storage):
     """A storage that is watched, and the call that it came from. What a line makes anew of itself in every call is one
-    thing: ``bank = torch.cat([bank, batch])``. The new storage is the old one's heir: when that one dies, it takes over
-    its bytes with the calls that they came from.
+    thing: ``bank = torch.cat([bank, batch])``. Once the old storage has died, the new one takes over its bytes with the
+    calls that they came from.
     """
 
-    __slots__ = ("ancestor", "call", "came", "heir", "joined", "kept")
+    __slots__ = ("call", "came", "joined", "kept", "made_of")
 
     call: int  # during or after which it was made; ``BEFORE`` for one older than the watch
     came: dict[int, int] | None  # its bytes by the call that they came from, where that is not its own alone
-    ancestor: Optional["Birth"]  # the storage that it was made of
-    heir: Optional["Birth"]  # the storage that was made of it
-    kept: Optional["Kept"]  # where it counts, once it has outlived its calls
+    made_of: "Birth | None"  # what the same line made in a call before, while it is not known what becomes of that
+    kept: "Kept | None"  # where it counts, once it has outlived its calls
     joined: bool  # into another tensor, as at the end of an evaluation
 
     @property
@@ -41,21 +47,20 @@ class Birth(Storage):
         """Its bytes by the call that they came from."""
         return self.came if self.came is not None else {self.call: self.nbytes}
 
-    def is_made_of(self, before: Optional["Birth"]) -> None:
-        """Makes it the heir of what the same line made in a call before, be it by way of others in this call."""
+    def is_made_of(self, before: "Birth | None") -> None:
+        """Notes what the same line made in a call before, be it by way of others in this call."""
         if before is not None and before.call == self.call:
-            before = before.ancestor
-        if before is None or before.call < 1 or before.site != self.site:
-            return
-        other = before.heir
-        if other is None or other() is None or other.nbytes <= self.nbytes:
-            before.heir, self.ancestor = self, before
+            before = before.made_of
+        if before is not None and before.call > 0 and before.site == self.site:
+            self.made_of = before
 
-    def inherit(self, before: "Birth") -> None:
-        """Takes over the bytes of one that dies, where it is not smaller: then it is something new."""
-        more, came = self.nbytes - before.nbytes, before.by_call
-        if more >= 0:
+    def inherit(self) -> None:
+        """Takes over the bytes of one that has died, unless it is smaller: then it is something new."""
+        before = self.made_of
+        if before is not None and before.died and before.call > 0 and before.nbytes <= self.nbytes:
+            more, came = self.nbytes - before.nbytes, before.by_call
             self.came = came | {self.call: came.get(self.call, 0) + more} if more else came
+            before.call, self.made_of = BEFORE, None
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,9 @@ class Stretch:
         return max(self.values)
 
 
+NOTHING = Stretch({}, 0)
+
+
 @dataclass(frozen=True)
 class Way(Link):
     """How a holder keeps a storage, and what there is of graphs on the way."""
@@ -97,7 +105,7 @@ Ways = Sequence[tuple[int, Way]]
 class Kept:
     """What is kept of the storages that one line makes on one device, in calls from one place."""
 
-    def __init__(self, site: Site, place: int) -> None:
+    def __init__(self, site: Site, place: Place | None) -> None:
         self.site, self.place = site, place
         self.births: dict[int, Birth] = {}  # by the ``id`` of each, the oldest first
         self.alive: Counter[int] = Counter()  # bytes by the call that they came from
@@ -118,21 +126,18 @@ class Kept:
         self.births[id(birth)] = birth
         self.alive.update(birth.by_call)
         self.total += birth.nbytes
+        self.takes_in = len(birth.by_call) > 1
 
-    def remove(self, birth: Birth) -> None:
-        """Counts it no longer."""
-        birth.kept = None
+    def remove(self, birth: Birth, in_backward: bool, running: Site) -> None:
+        """Counts one no longer that has died, while a line of the user's was running."""
         del self.births[id(birth)]
         self.total -= birth.nbytes
+        self._last = running, in_backward, birth.joined
         for call, nbytes in birth.by_call.items():
+            self._gone[call] += nbytes
             self.alive[call] -= nbytes
             if self.alive[call] <= 0:
                 del self.alive[call]
-
-    def give_back(self, birth: Birth, in_backward: bool, running: Site) -> None:
-        """Notes that one counts no longer since it died, while a line of the user's was running."""
-        self._last = running, in_backward, birth.joined
-        self._gone.update(birth.by_call)
 
     def note(self, call: int) -> None:
         """Notes the total as a call begins, and whether most of it was given back since the last one."""

@@ -12,7 +12,7 @@ import sys
 import weakref
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -24,32 +24,28 @@ from course_utils.holders.holder import Holder, Link
 from course_utils.holders.search import Path, Search
 from course_utils.holders.ways import link_of
 from course_utils.leaks.births import Births, Thread
-from course_utils.leaks.kept import Stretch, Way
+from course_utils.leaks.kept import LEAST_ROUND, NOTHING, Stretch, Way
 
 NODE_BYTES = 700
 """What a node takes of host memory, with the tensor that it made, without what it saved: 640 to 980 bytes were measured
 with linear, convolutional and attention layers and with plain arithmetic."""
 
-LEAST_CALLS = 11
-"""A graph that leads to so many calls, which backward has gone through, is no graph of this call any more."""
+_GAP = 4
 
-_FIRST, _GAP, _MOST_NAMES = 12, 4, 2000
-
+Key = tuple[str, ...]
 Name = tuple[int, str, int]
 """What tells a node from all others: its thread, its kind, its number in the thread."""
 
-Key = tuple[str, ...]
 
-
+@dataclass
 class Chain:
     """A variable whose graph leads back to many calls."""
 
-    def __init__(self, link: Link) -> None:
-        self.link = link
-        self.root: Name | None = None  # the node that it led to directly, at the last count
-        self.stretch = Stretch({}, 0)
-        self.leads_to: set[Key] = set()  # keys of the holders whose graphs are part of it
-        self._mark: Any = None
+    link: Link
+    root: Name | None = None  # the node that it led to directly, at the last count
+    stretch: Stretch = NOTHING
+    leads_to: set[Key] = field(default_factory=set)  # keys of the holders whose graphs are part of it
+    _mark: Any = None
 
     @property
     def rate(self) -> int:
@@ -99,13 +95,11 @@ class _Graph:
 
     def is_freed(self) -> bool:
         """Whether backward has gone through the nodes of an earlier call: they hold nothing but single numbers."""
-        earlier, freed = self._new[len(self._new) // 2], 0
-        for node in self.nodes:
-            for slot in saved_slots(node) if self.thread.call_of(node._sequence_nr()) == earlier else ():
-                freed += slot.freed
-                if _is_whole(slot) and not slot.freed and slot.value.grad_fn is not None:
-                    return False
-        return freed > 0
+        earlier = self._new[len(self._new) // 2]
+        nodes = [node for node in self.nodes if self.thread.call_of(node._sequence_nr()) == earlier]
+        slots = [slot for node in nodes for slot in saved_slots(node)]
+        held = any(_is_whole(slot) and not slot.freed and slot.value.grad_fn is not None for slot in slots)
+        return not held and any(slot.freed for slot in slots)
 
 
 class Nodes:
@@ -113,36 +107,22 @@ class Nodes:
 
     def __init__(self, births: Births) -> None:
         self._births = births
-        self.next_count = _FIRST  # the call at which it is time to count again
+        self.next_count = LEAST_ROUND + 1  # the call at which it is time to count again
         self.chains: dict[Key, Chain] = {}  # what led furthest back, by the holder's key
         self._carried: dict[Name, Holder] = {}  # who held the nodes when a call began
-
-    def is_due(self) -> bool:
-        """Whether it is time to count: any living tensor leads to nodes of calls before its own."""
-        if self._births.call < self.next_count:
-            return False
-        self.next_count = self._births.call + _GAP
-        return bool(self.chains) or any(map(self._goes_back, self._births.recorder.living_tensors()))
-
-    def _goes_back(self, tensor: torch.Tensor) -> bool:
-        if tensor.grad_fn is None:
-            return False
-        thread = self._births.thread_of(tensor)
-        first = thread.first_of(thread.call_of(tensor.grad_fn._sequence_nr()))
-        return _leads_before(thread, _history(tensor.grad_fn, first), first)
 
     def count(self) -> None:
         """Counts, as a call begins, the nodes behind every variable that holds something with a history."""
         # For no storage: up to every such variable.
         looking, call = search_from_users_variables(Search((-1,), graphs=False)), self._births.call
-        self.next_count = call + max(_GAP, call // 3)
+        self.next_count = call + max(_GAP, call // 4)
         self.note(looking)
-        found: dict[Key, _Graph] = {}
+        found: dict[Key, tuple[Link, torch.Tensor]] = {}
         for link, tensor in _variables(looking):
-            if link.holder.key not in found:
-                found[link.holder.key] = _Graph(link, tensor, self._births, self.chains.get(link.holder.key))
-        for key, graph in found.items():
-            if len(graph.counts) < LEAST_CALLS or not graph.backward_came_at_once or not graph.is_freed():
+            found.setdefault(link.holder.key, (link, tensor))
+        for key, (link, tensor) in found.items():
+            graph = _Graph(link, tensor, self._births, self.chains.get(key))
+            if len(graph.counts) < LEAST_ROUND or not graph.backward_came_at_once or not graph.is_freed():
                 continue
             carried = {self._carried[name].key for name in graph.names & self._carried.keys()} - {key}
             chain = self.chains.setdefault(key, Chain(graph.link))
@@ -153,8 +133,6 @@ class Nodes:
         """Notes the variables that hold something with a history now, as a call begins."""
         for link, tensor in _variables(looking):
             self._carried.setdefault(_name(self._births.thread_of(tensor), tensor.grad_fn), link.holder)
-        for old in list(self._carried)[:-_MOST_NAMES]:
-            del self._carried[old]
 
     def ways(self, paths: Mapping[int, Path], calls: Mapping[int, int]) -> dict[int, Way]:
         """What ways to storages say, by ``id``, given the calls that made these. In place of a variable that only leads
@@ -182,7 +160,8 @@ class Nodes:
         own = sum(thread.call_of(node._sequence_nr()) == call for node in nodes)
         saved = next((slots for node in nodes if (slots := [one for one in saved_slots(node) if _is_whole(one)])), [])
         used = bool(saved) and all(slot.freed for slot in saved)
-        return Way(**(vars(link) | {"nodes": own}), goes_back=_leads_before(thread, nodes, first), used=used)
+        goes_back = any(thread.first_of(1) <= one._sequence_nr() < first for node in nodes for one in _behind(node))
+        return Way(**(vars(link) | {"nodes": own}), goes_back=goes_back, used=used)
 
 
 def _variables(looking: Search) -> Iterator[tuple[Link, torch.Tensor]]:
@@ -205,12 +184,6 @@ def _is_whole(slot: Slot) -> bool:
 def _behind(node: Any) -> Iterable[Any]:
     """The nodes that one leads to directly, but for leaves."""
     return [one for one, _ in node.next_functions if one is not None and type(one).__name__ != "AccumulateGrad"]
-
-
-def _leads_before(thread: Thread, nodes: Iterable[Any], first: int) -> bool:
-    """Whether nodes lead to some with smaller numbers that calls recorded."""
-    oldest = thread.first_of(1)
-    return any(oldest <= one._sequence_nr() < first for node in nodes for one in _behind(node))
 
 
 def _history(root: Any, first: int) -> dict[Any, None]:

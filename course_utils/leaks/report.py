@@ -12,29 +12,15 @@ import torch
 from course_utils.base.user_code import Site, is_user_file
 from course_utils.holders.holder import CACHE_OF, NOBODY, Holder
 from course_utils.leaks.births import Births
+from course_utils.leaks.calls import Place
 from course_utils.leaks.findings import Finding, Grew, GrowthReport, Made, Part, Rate
-from course_utils.leaks.kept import LEAST_CALLS, YOUNG, Kept, Stretch, Way, Ways
+from course_utils.leaks.kept import LEAST_CALLS, YOUNG, Kept, Stretch, Way
 from course_utils.leaks.nodes import NODE_BYTES, Nodes
 from course_utils.leaks.verdict import LOG, Growth, delay, judge
 from course_utils.source.keeping import as_written, keeping_line
 
 _LEAST_BYTES = 8 * 2**20
 """Less of a process's memory is noise: allocators keep what they may need again."""
-
-
-@dataclass
-class Line:
-    """What one line leaves behind in calls from one place, as far as one holder keeps it."""
-
-    kept: Kept
-    growth: Growth
-    ways: Ways  # samples of it
-    share: float  # of its bytes
-
-    @property
-    def holder(self) -> Holder:
-        """Who keeps it."""
-        return self.ways[0][1].holder
 
 
 @dataclass
@@ -47,7 +33,7 @@ class Reporter:
     ran: set[tuple[str, int]]  # files and numbers of lines that did
     warm_up: int  # so many calls from each place are not judged
     limit_bytes: int | None  # the memory that can fill up
-    _told: dict[int, Kept] = field(default_factory=dict)  # what is told of, by ``id``
+    _told: set[Kept] = field(default_factory=set)  # what is told of
 
     def report(self, modules: Mapping[str, int], unwatched: tuple[str, ...]) -> GrowthReport:
         """The report, given how often each class of module was called, and what the watch could not see."""
@@ -55,10 +41,10 @@ class Reporter:
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             allocated = torch.cuda.memory_allocated()
             limit_bytes = limit_bytes or torch.cuda.mem_get_info()[1]
-        of_place: dict[int, list[int]] = defaultdict(list)
+        of_place: dict[Place | None, list[int]] = defaultdict(list)
         for call, place in enumerate(births.place_of[1:], 1):
             of_place[place].append(call)
-        of_part: dict[bool, dict[int, list[int]]] = {True: {}, False: {}}
+        of_part: dict[bool, dict[Place | None, list[int]]] = {True: {}, False: {}}
         for place, calls in of_place.items():
             of_part[2 * sum(births.trained[call] > 0 for call in calls) >= len(calls)][place] = calls
         parts = [self._part("training", of_part[True]), self._part("evaluation", of_part[False])]
@@ -67,46 +53,45 @@ class Reporter:
         for at, part in enumerate(parts):
             quiet = tuple(one for one in part.quiet if known_by(one.holder) not in named)
             verdict = "bounded" if missed and part.verdict == "steady" else part.verdict
-            trained = sum(births.trained[call] > 0 for calls in of_part[not at].values() for call in calls)
-            parts[at] = replace(part, quiet=quiet, verdict=verdict, trained=trained)
+            parts[at] = replace(part, quiet=quiet, verdict=verdict)
         return GrowthReport(
             births.call, dict(modules), parts[0], parts[1], births.alive_bytes, allocated, limit_bytes,
             unwatched, totals=tuple(births.totals[1:]), grew=grew,
             process=self._process_grew(sum(NODE_BYTES * found.nodes // found.every for found in findings)),
         )  # fmt: skip
 
-    def _part(self, name: str, of_place: Mapping[int, Sequence[int]]) -> Part:
-        births, seen = self.births, sum(map(len, of_place.values()))
-        # Those that are old enough to be judged, without the first few.
-        judged = {
-            place: [call for call in calls if call <= births.call - YOUNG][self.warm_up :]
-            for place, calls in of_place.items()
-        }
+    def _part(self, name: str, of_place: Mapping[Place | None, Sequence[int]]) -> Part:
+        births, seen = self.births, [call for calls in of_place.values() for call in calls]
+        part = Part(name, len(seen), "too few calls", None, trained=sum(births.trained[call] > 0 for call in seen))
+        old = births.call - YOUNG  # those that are old enough are judged, without the first few
+        judged = {place: [call for call in calls if call <= old][self.warm_up :] for place, calls in of_place.items()}
         if sum(map(len, judged.values())) < LEAST_CALLS:
-            return Part(name, seen, "too few calls", None)
+            return part
         kept = [one for one in births.kept.values() if one.place in judged]
         lines = [line for one in kept for line in self._lines(one, judged[one.place])]
-        self._told |= {id(line.kept): line.kept for line in lines}
-        growing = {line.holder.key for line in lines if not line.growth.why}
+        self._told |= {line.kept for line in lines}
+        growing = {line.holder.key for line in lines if not line.why}
         told, others = defaultdict(list), defaultdict(list)
         for line in lines:
             # In one container with what grows, it is a part of that.
-            if (line.growth.why in ("", LOG) or line.growth.is_over) and line.holder.key in growing:
+            if (line.why in ("", LOG) or not line.stretch.goes_on) and line.holder.key in growing:
                 told[line.holder.key].append(line)
             else:
-                others[line.holder.name or str(line.kept.site), line.growth.why].append(line)
+                others[line.holder.name or str(line.kept.site), line.why].append(line)
         quiet, found = tuple(map(self._finding, others.values())), map(self._finding, told.values())
         findings = _told_once([one for one in found if one.rate.nbytes or one.nodes], list(self._chains(of_place)))
         if not findings:
-            return Part(name, seen, "bounded" if any(one.why != LOG for one in quiet) else "steady", None, (), quiet)
+            return replace(part, verdict="bounded" if any(one.why != LOG for one in quiet) else "steady", quiet=quiet)
         nbytes, calls = sum(one.rate.nbytes for one in findings), min(one.rate.calls for one in findings)
         rate = Rate(nbytes, calls, all(one.rate.is_same for one in findings))
-        return Part(name, seen, "growing", rate, tuple(sorted(findings, key=lambda one: -one.host_bytes)), quiet)
+        found = tuple(sorted(findings, key=lambda one: -one.host_bytes))
+        return replace(part, verdict="growing", rate=rate, findings=found, quiet=quiet)
 
-    def _lines(self, kept: Kept, calls: Sequence[int]) -> Iterator[Line]:
+    def _lines(self, kept: Kept, calls: Sequence[int]) -> Iterator[Growth]:
         """What one line leaves behind, where that is more than nothing, holder by holder."""
         growth = judge(kept, self.births, calls)
-        if growth is None or (growth.is_over and not kept.ways):  # too little for anybody to have looked who has it
+        # Of what was given back before anybody had looked who has it, there is too little.
+        if growth is None or not (growth.stretch.goes_on or kept.ways):
             return
         by_holder: dict[tuple[str, ...], list[tuple[int, Way]]] = defaultdict(list)
         # Of two containers the larger one grows; the other has what it needs of it now: ``last = memory[-15:]``.
@@ -116,15 +101,16 @@ class Reporter:
             by_holder[way.holder.key].append((nbytes, way))
         total = sum(nbytes for nbytes, _ in known)
         for ways in by_holder.values():
-            yield Line(kept, growth, ways, sum(nbytes for nbytes, _ in ways) / total if total else 1.0)
+            share = sum(nbytes for nbytes, _ in ways) / total if total else 1.0
+            yield replace(growth, holder=ways[0][1].holder, ways=ways, share=share)
 
-    def _finding(self, lines: Sequence[Line]) -> Finding:
+    def _finding(self, lines: Sequence[Growth]) -> Finding:
         """What one holder keeps of what some lines leave behind."""
         values, made, weighed = Counter[int](), Counter[Site](), list[tuple[Way, float]]()
         for line in lines:
-            rate = line.share * sum(line.growth.values.values()) / max(1, len(line.growth.values))
+            rate = line.share * sum(line.values.values()) / max(1, len(line.values))
             made[line.kept.site] += round(rate)
-            values.update({call: round(nbytes * line.share) for call, nbytes in line.growth.values.items()})
+            values.update({call: round(nbytes * line.share) for call, nbytes in line.values.items()})
             size = max(1, sum(nbytes for nbytes, _ in line.ways))
             weighed += [(way, rate * nbytes / size) for nbytes, way in line.ways]
         ways = [way for way, _ in weighed]
@@ -161,11 +147,11 @@ class Reporter:
             needed_later=any(way.used for way in ways) and grown is not None and delay(grown, self.births) > 0,
             takes_in=takes_in,
             grown=grown,
-            why=lines[0].growth.why,
+            why=lines[0].why,
             at_end=round(sum(line.share * line.kept.total for line in lines)),
         )
 
-    def _chains(self, places: Container[int]) -> Iterator[Finding]:
+    def _chains(self, places: Container[Place | None]) -> Iterator[Finding]:
         """The variables whose graph leads to many calls, without those that lead to another such variable."""
         chains = self.nodes.chains
         for key, chain in chains.items():
@@ -187,10 +173,10 @@ class Reporter:
         totals = [*births.totals[first:], births.lasting_bytes]
         if len(totals) < 2 * LEAST_CALLS or not _rises(totals):
             return None
-        named = sum(kept.total - kept.total_at(first + YOUNG - 1) for kept in self._told.values())
+        named = sum(kept.total - kept.total_at(first + YOUNG - 1) for kept in self._told)
         sites: Counter[Site] = Counter()
-        for birth in list(births.live.values()):
-            if birth.call >= first and id(birth.kept) not in self._told:
+        for birth in list(births.recorder.live.values()):
+            if birth.call >= first and birth.kept not in self._told:
                 sites[birth.site] += birth.nbytes
         rest = tuple(Made(site, nbytes) for site, nbytes in sites.most_common(3))
         return Grew(totals[-1] - totals[0], first, births.call, named, rest)
@@ -216,9 +202,9 @@ def _rises(levels: Sequence[int]) -> bool:
     return min(steps) > 0.15 * max(steps) and levels[-1] > levels[0]
 
 
-def _grown(lines: Sequence[Line], of_nodes: int) -> Stretch | None:
+def _grown(lines: Sequence[Growth], of_nodes: int) -> Stretch | None:
     """The calls over which what some lines left behind grew, and so many bytes of nodes in each."""
-    stretches = [(line.growth.stretch, line.share) for line in lines if line.growth.stretch is not None]
+    stretches = [(line.stretch, line.share) for line in lines if line.stretch.values]
     if not stretches:
         return None
     values, peak = Counter[int](), of_nodes * max(len(stretch.values) for stretch, _ in stretches)

@@ -6,28 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from course_utils.base.user_code import NOWHERE
+from course_utils.holders.holder import NOBODY, Holder
 from course_utils.leaks.births import Births
-from course_utils.leaks.kept import LEAST_CALLS, YOUNG, Kept, Stretch
-
-LEAST_ROUND = 12
-"""A graph that grows over so many calls is growth, also where it is given back when the loop ends: one call for each of
-ten classes is less."""
+from course_utils.leaks.kept import LEAST_CALLS, LEAST_ROUND, NOTHING, YOUNG, Kept, Stretch, Ways
 
 LOG, _LOG_BYTES = "a log of single numbers", 16
 
 
 @dataclass(frozen=True)
 class Growth:
-    """That one line's kept storages are more than nothing: they grow, or are bounded."""
+    """What one line leaves behind in calls from one place, as far as one holder keeps it: it grows, or is bounded."""
 
-    why: str  # they are bounded, in words; "" where they grow
-    stretch: Stretch | None = None  # the calls over which they grew, where they did
+    kept: Kept
+    why: str  # it is bounded, in words; "" where it grows
+    stretch: Stretch = NOTHING  # the calls over which it grew, where it did
     values: Mapping[int, int] = field(default_factory=dict)  # bytes of every one of these that is judged
-
-    @property
-    def is_over(self) -> bool:
-        """Whether what grew has been given back."""
-        return self.stretch is not None and not self.stretch.goes_on
+    holder: Holder = NOBODY
+    ways: Ways = ()  # samples of it
+    share: float = 1.0  # of the line's bytes
 
 
 def judge(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None:
@@ -38,7 +34,7 @@ def judge(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None:
     growth = _by_calls(kept, births, calls)
     limit = next((holder for holder in holders if holder.limit is not None), None)
     if growth is not None and limit is not None:
-        return Growth(f"{limit.name} holds {limit.limit} at most")
+        return Growth(kept, f"{limit.name} holds {limit.limit} at most")
     is_log = holders and all(nbytes <= _LOG_BYTES and not (way.history or way.graph) for nbytes, way in kept.ways)
     return replace(growth, why=growth.why or LOG) if growth is not None and is_log else growth
 
@@ -48,13 +44,13 @@ def _in_cycles(kept: Kept, of_functions: bool) -> Growth | None:
     of the calls that the collector has taken nothing from. It takes a part of one at times.
     """
     if len(kept.ended) > 1 and not of_functions:
-        return Growth("it lies in cycles, which Python's garbage collector frees now and then")
+        return Growth(kept, "it lies in cycles, which Python's garbage collector frees now and then")
     most = max((*kept.ended, kept.stretch()), key=lambda one: one.peak)
     if len(most.values) < LEAST_CALLS:
         return None
     whole = statistics.median(most.values.values())
     counted = {call: nbytes for call, nbytes in most.values.items() if nbytes >= whole}
-    return Growth("", Stretch(counted, most.peak, times=len(kept.ended)), counted)
+    return Growth(kept, "", Stretch(counted, most.peak, times=len(kept.ended)), counted)
 
 
 def _by_calls(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None:
@@ -68,7 +64,7 @@ def _by_calls(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None
         growth = _open(kept, births, calls, replace(now, times=times), graph)
         if growth is not None:
             freed = not growth.why and times < len(every) / 2
-            return Growth("a later backward pass frees it") if freed else growth
+            return Growth(kept, "a later backward pass frees it") if freed else growth
     judged = [(stretch, _filled(stretch, calls)) for stretch in by_itself]  # of the first, many calls are warm-up
     largest, values = max(judged, key=lambda one: (len(one[1]) >= LEAST_CALLS, one[0].peak), default=(now, {}))
     if len(values) < LEAST_CALLS:
@@ -81,7 +77,7 @@ def _by_calls(kept: Kept, births: Births, calls: Sequence[int]) -> Growth | None
     at = NOWHERE if largest is now else largest.given_back_at
     whole = replace(_whole(largest, births, kept, values), given_back_at=at, times=times)
     grows = to_the_end or (graph and len(whole.values) >= LEAST_ROUND)
-    return Growth("" if grows else "it is given back when its loop ends", whole, values)
+    return Growth(kept, "" if grows else "it is given back when its loop ends", whole, values)
 
 
 def _whole(stretch: Stretch, births: Births, kept: Kept, values: Mapping[int, int]) -> Stretch:
@@ -124,7 +120,7 @@ def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch, graph:
     gaps = [after - before for before, after in itertools.pairwise(added)]
     usual, quiet = statistics.median(gaps), len(values) - 1 - added[-1]
     if quiet > 2 * max(usual, statistics.fmean(gaps)) + 1:
-        return Growth(f"nothing was added in the last {quiet} calls")
+        return Growth(kept, f"nothing was added in the last {quiet} calls")
     early = sum(itertools.islice(values.values(), (len(values) + 1) // 2))
     late = sum(values.values()) - early
     irregular = max(gaps) > 3 * usual and max(gaps) > 3
@@ -132,12 +128,12 @@ def _open(kept: Kept, births: Births, calls: Sequence[int], now: Stretch, graph:
         # A loop's graphs, which go once the next has ended: what came since they last went.
         lately = {call: nbytes for call, nbytes in now.values.items() if call >= kept.fell}
         if not graph or len(lately) < LEAST_ROUND:
-            return Growth("as much goes as comes")
+            return Growth(kept, "as much goes as comes")
         now = replace(now, values=lately, peak=sum(lately.values()))
     elif late < 0.6 * early or (irregular and late < 0.8 * early + (early + late) / len(added)):
-        return Growth("less and less is added")
+        return Growth(kept, "less and less is added")
     filled = _filled(now, calls)
-    return Growth("", _whole(now, births, kept, filled), filled)
+    return Growth(kept, "", _whole(now, births, kept, filled), filled)
 
 
 def _turns_over(kept: Kept, values: Mapping[int, int]) -> bool:

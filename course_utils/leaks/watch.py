@@ -21,8 +21,8 @@ from course_utils.holders.search import Search
 from course_utils.leaks.births import Births
 from course_utils.leaks.calls import BACKWARD_PASS, LOOP, NO_PLACE, Calls, Loops, Place, telling_after
 from course_utils.leaks.findings import GrowthReport
-from course_utils.leaks.kept import Birth, Kept, Way
-from course_utils.leaks.nodes import LEAST_CALLS, Nodes
+from course_utils.leaks.kept import LEAST_ROUND, Birth, Kept, Way
+from course_utils.leaks.nodes import Nodes
 from course_utils.leaks.report import Reporter
 from course_utils.record import replaced
 
@@ -108,15 +108,12 @@ class watch_growth:
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: TracebackType | None) -> None:
         if self._running:
             self._last = self._make_report(traceback)
-        self._leave()
+            self._running = False
+        self.stop()
 
     def stop(self) -> None:
         """Ends watching before the block does: operations run at their own speed again."""
-        if self._running:
-            self.stopped = not self._failure
-            self._leave()
-
-    def _leave(self) -> None:
+        self.stopped |= self._running and not self._failure
         self._running = False
         _STARTS.remove(self._process_started)
         self._calls.stop()
@@ -168,7 +165,7 @@ class watch_growth:
         self._modules[name] += 1
         if any(len(kept.alive) >= kept.next_search for kept in births.kept.values()):
             self._nodes.note(self._look(None, seconds=1.0))
-        if self._nodes.is_due():
+        if births.call >= self._nodes.next_count:
             self._nodes.count()
         if self.at_call is not None:
             self.at_call(births.call)
@@ -191,10 +188,11 @@ class watch_growth:
 
     def _make_report(self, traceback: TracebackType | None) -> GrowthReport:
         births = self._births
+        births.keep()
         self._look(traceback, seconds=5.0)
-        if births.call >= LEAST_CALLS:
+        if births.call >= LEAST_ROUND:
             self._nodes.count()
-        births.keep(births.call)
+        births.keep(age=0)
         ran = self._lines_that_ran() - self._ran_before
         ran |= {(kept.site.file, kept.site.line) for kept in births.kept.values()}
         what = "1 process" if self.started == 1 else f"{self.started} processes"
