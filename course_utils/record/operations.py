@@ -3,6 +3,7 @@ given (``StorageWatcher``).
 """
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
@@ -207,23 +208,23 @@ def _looking(watchers: Sequence[StorageWatcher]) -> Callable[[Any, tuple, dict],
         if plan != _ALIASES:
             meet_all((out,), func)
             if plan >= _RESIZES:
-                for storage in _storages_in(out):
-                    for one in watchers:
-                        reference = one.live.get(id(storage))
-                        if reference is not None and reference() is storage:
-                            one.size(storage, reference)
+                resized = [storage for tensor in tensors_in((out,)) for storage in storages_of(tensor)]
+                for storage, one in itertools.product(resized, watchers):
+                    reference = one.live.get(id(storage))
+                    if reference is not None and reference() is storage:
+                        one.size(storage, reference)
         return out
 
     return look
 
 
-def _storages_in(out: Any) -> Iterator[torch.UntypedStorage]:
-    """The storages of an operation's results."""
-    if isinstance(out, torch.Tensor):
-        yield from storages_of(out)
-    elif isinstance(out, (tuple, list)):
-        for item in out:
-            yield from _storages_in(item)
+def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The tensors in some values, and in lists and tuples among them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif type(value) in (list, tuple):
+            yield from tensors_in(value)
 
 
 @functools.cache

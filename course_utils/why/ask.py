@@ -10,10 +10,11 @@ import torch
 from course_utils.base import explain
 from course_utils.base.text import describe, message_of
 from course_utils.graph.references import probing_alone
+from course_utils.record.operations import tensors_in
 from course_utils.source import statement_at
 from course_utils.why.backward import modified, nan_in_backward, not_finite, second
 from course_utils.why.history import Silence, no_history
-from course_utils.why.log import Log, kind_of_bad, tensors_in
+from course_utils.why.log import Log, kind_of_bad
 from course_utils.why.pages import FINE, UNKNOWN, ErrorPage, Reason, page_for
 from course_utils.why.scene import Scene
 from course_utils.why.watch import latest

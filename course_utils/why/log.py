@@ -7,7 +7,7 @@ import math
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from traceback import walk_stack
@@ -106,6 +106,7 @@ class Log:
 
     def __init__(self) -> None:
         self.recorder = Recorder(True, Listener(Memory, lambda memory, tensor: None, lambda memory: None))
+        self.memory = self.recorder.records  # of a tensor; none where nobody met it
         self.threads: list[dict[int, Call]] = []  # a node's number is its thread's own
         self.cut_at: dict[tuple[Site, str], Cut] = {}
         self.switches: dict[int, Site] = {}
@@ -126,9 +127,10 @@ class Log:
         seconds = 0 if self.ended is None else time.monotonic() - self.ended
         return f"{seconds / 60:.0f} minutes" if seconds > 90 else f"{seconds:.0f} s" if seconds > 10 else ""
 
-    def memory(self, tensor: torch.Tensor) -> list[Memory]:
-        """The records of a tensor's memory; none where nobody met it."""
-        return self.recorder.records(tensor)
+    def edit(self, tensor: torch.Tensor, edit: Edited) -> None:
+        """Notes an edit of a tensor's memory."""
+        for memory in self.memory(tensor):
+            memory.edits = (*memory.edits, edit)[-24:]
 
     def of(self, tensor: torch.Tensor, what: str) -> Any:
         """What is known of a tensor's memory; None where nothing is."""
@@ -176,15 +178,6 @@ class Log:
         """The latest backward pass that led to a leaf."""
         numbers = self.numbers_of([tensor])
         return next((one for one in reversed(self.passes) if numbers & one.leaves and not one.failed), None)
-
-
-def tensors_in(values: Any) -> Iterator[torch.Tensor]:
-    """The tensors in some values, and in lists and tuples among them."""
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif type(value) in (list, tuple):
-            yield from tensors_in(value)
 
 
 def leaves_behind(tensor: torch.Tensor) -> list[torch.Tensor]:

@@ -24,7 +24,8 @@ from course_utils.graph.references import living
 from course_utils.graph.steps import local_variables, steps
 from course_utils.holders import users_roots
 from course_utils.holders.search import Path, Root, Search
-from course_utils.why.log import Log, leaves_behind, tensors_in
+from course_utils.record.operations import tensors_in
+from course_utils.why.log import Log, leaves_behind
 
 _ABOUT: dict[str, tuple[Any, str]] = {
     "backward": (type(torch.autograd.Function), "backward"), "hook": ((FunctionType, MethodType), ""),
@@ -32,8 +33,7 @@ _ABOUT: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 """What an error may be about: classes of what is meant, and its method that counts."""
 
-_SECONDS = 0.15
-"""So long may the search for names take."""
+_SECONDS = 0.15  # so long may the search for names take
 
 
 class Named(NamedTuple):

@@ -15,8 +15,8 @@ from torch.utils.checkpoint import CheckpointFunction
 from course_utils.base.torch_private import current_autograd_node, current_graph_task, sequence_number
 from course_utils.base.user_code import NOWHERE, is_user_file, outside, user_site
 from course_utils.graph import operation_name
-from course_utils.record.operations import Run
-from course_utils.why.log import Call, Cut, Edited, Log, NotFinite, kind_of_bad, leaves_behind, range_of, tensors_in
+from course_utils.record.operations import Run, tensors_in
+from course_utils.why.log import Call, Cut, Edited, Log, NotFinite, kind_of_bad, leaves_behind, range_of
 
 _OPTIMIZERS = f"{torch.__path__[0]}/optim/"
 
@@ -54,8 +54,8 @@ class Witness:
             before, self._at = self._at, (id(frame), frame.f_lasti)
             schema, steps = _schema(func), frame.f_code.co_filename.startswith(_OPTIMIZERS)
             own = schema[0] == "detach" and self._at == before  # autograd's, of the result that it keeps
-            if not own and (schema[1] or end > start or not steps):  # what an optimizer computes needs no more
-                _Operation(self._log, schema, args, kwargs, frame, steps).note(self._nodes, range(start, end), out)
+            if not own and (end > start or not steps):  # of an optimizer's it is enough that it has made its step
+                _Operation(self._log, schema, args, kwargs, frame).note(self._nodes, range(start, end), out)
         except Exception:  # a tensor that cannot be asked is not watched, and the program goes on
             self._log.failed += 1
         return out
@@ -64,11 +64,11 @@ class Witness:
 class _Operation:
     """One operation that has run."""
 
-    def __init__(self, log: Log, schema: tuple, args: tuple, kwargs: dict, frame: FrameType, steps: bool) -> None:
-        self.log, self.args, self.frame, self.steps, self.site = log, args, frame, steps, user_site(frame)
+    def __init__(self, log: Log, schema: tuple, args: tuple, kwargs: dict, frame: FrameType) -> None:
+        self.log, self.args, self.frame, self.site = log, args, frame, user_site(frame)
         self.name, self.writes, self.views = schema
         self.in_backward = current_graph_task() >= 0
-        self.tensors = [] if steps else list(tensors_in((*args, *kwargs.values())))
+        self.tensors = list(tensors_in((*args, *kwargs.values())))
 
     def note(self, nodes: dict[int, Call], recorded: range, out: Any) -> None:
         """Notes what it did: the nodes that it ``recorded`` among those of its thread, and its result."""
@@ -82,7 +82,7 @@ class _Operation:
             self._edit()
         if self.name == "_local_scalar_dense" and forward and any(one.requires_grad for one in self.tensors):
             self._cut("number", self.tensors[0])
-        for result in tensors_in((out,)) if not self.steps else ():
+        for result in tensors_in((out,)):
             memories, floats = self.log.memory(result), result.is_floating_point()
             if recorded and forward and (floats or result.is_complex()):
                 for memory in memories:
@@ -112,16 +112,14 @@ class _Operation:
 
     def _edit(self) -> None:
         """Notes what was written to, by an optimizer or not."""
-        codes = [] if self.steps else [frame.f_code for frame, _ in walk_stack(self.frame)]
-        steps = self.steps or any(code.co_filename.startswith(_OPTIMIZERS) for code in codes)  # of the user's own class
+        codes = [frame.f_code for frame, _ in walk_stack(self.frame)]
+        steps = any(code.co_filename.startswith(_OPTIMIZERS) for code in codes)  # of the user's own class
         inside = itertools.takewhile(lambda code: not is_user_file(code.co_filename), codes)
         by = next((code.co_qualname for code in inside if not code.co_name.startswith("_")), "")
         for tensor in tensors_in([self.args[at] for at in self.writes if at < len(self.args)]):
             version = 0 if tensor.is_inference() else tensor._version + 1  # it is counted above this, and afterwards
             in_part = tensor._base is not None and tensor.numel() < tensor._base.numel()
-            edit = Edited(self.name, self.site, version=version, by=by, steps=steps, in_part=in_part)
-            for memory in self.log.memory(tensor):
-                memory.edits = (*memory.edits, edit)[-24:]
+            self.log.edit(tensor, Edited(self.name, self.site, version=version, by=by, steps=steps, in_part=in_part))
 
     def _ended(self, floats: bool) -> Cut | None:
         """Where something with a history went in and nothing was recorded, the history ended."""

@@ -12,18 +12,18 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, is_user_file, user_site
 from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.steps import local_variables
 from course_utils.record import NEW_THREADS, replaced
-from course_utils.record.operations import OperationWatch
-from course_utils.why.log import MOST_NODES, Log, Pass, leaves_behind, tensors_in
+from course_utils.record.operations import OperationWatch, tensors_in
+from course_utils.why.log import MOST_NODES, Edited, Log, Pass, leaves_behind
 from course_utils.why.seen import Witness
 
-latest = [Log()]
-"""What the latest watch has seen; nothing where there was none."""
+latest = [Log()]  # what the latest watch has seen; nothing where there was none
 
 
 class watch_why:
@@ -52,9 +52,11 @@ class watch_why:
             function.add(told)
         self._watchers = self.log.recorder.watcher, Witness(self.log)
         self._mode = OperationWatch.enter(*self._watchers)
+        self._hook = register_optimizer_step_post_hook(self._step)
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._hook.remove()
         self._mode.leave(*self._watchers)
         for function, told in self._told:
             function.remove(told)
@@ -96,6 +98,12 @@ class watch_why:
             log.count += 1
             if log.first_bad is None or (one.bad is not None and log.first_bad.what == "inf"):
                 log.first_bad = one.bad
+
+    def _step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        """Notes that an optimizer has edited its parameters."""
+        site = user_site(sys._getframe(1))
+        for one in (one for group in optimizer.param_groups for one in group["params"] if one.grad is not None):
+            self.log.edit(one, Edited("step", site, version=one._version, steps=True))
 
     def _switch(self, switch: Callable, *args: Any, **kwargs: Any) -> Any:
         """Switches recording on or off, and notes who switched it off."""
