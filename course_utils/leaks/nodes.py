@@ -24,7 +24,7 @@ from course_utils.holders.holder import Holder, Link
 from course_utils.holders.search import Path, Search
 from course_utils.holders.ways import link_of
 from course_utils.leaks.births import Births, Thread
-from course_utils.leaks.kept import LEAST_ROUND, NOTHING, Stretch, Way
+from course_utils.leaks.kept import LEAST_CALLS, LEAST_ROUND, NOTHING, Stretch, Way
 
 NODE_BYTES = 700
 """What a node takes of host memory, with the tensor that it made, without what it saved: 640 to 980 bytes were measured
@@ -89,9 +89,8 @@ class _Graph:
         if known is not None and former in self.names:
             self.counts[self.thread.call_of(first)] -= 1
             self.counts.update({call: nbytes // NODE_BYTES for call, nbytes in known.stretch.values.items()})
-        waited = [delay for at in self.counts if (delay := births.trained[at])]
         # Of a graph over many calls, that one pass has gone through at last, nothing is left but the end.
-        self.backward_came_at_once = bool(waited) and statistics.median(waited) <= 2
+        self.passes = len({at + births.trained[at] for at in self.counts if births.trained[at]})
 
     def is_freed(self) -> bool:
         """Whether backward has gone through the nodes of an earlier call: they hold nothing but single numbers."""
@@ -122,7 +121,7 @@ class Nodes:
             found.setdefault(link.holder.key, (link, tensor))
         for key, (link, tensor) in found.items():
             graph = _Graph(link, tensor, self._births, self.chains.get(key))
-            if len(graph.counts) < LEAST_ROUND or not graph.backward_came_at_once or not graph.is_freed():
+            if len(graph.counts) < LEAST_ROUND or graph.passes < LEAST_CALLS or not graph.is_freed():
                 continue
             carried = {self._carried[name].key for name in graph.names & self._carried.keys()} - {key}
             chain = self.chains.setdefault(key, Chain(graph.link))

@@ -84,8 +84,8 @@ class Reporter:
             return replace(part, verdict="bounded" if any(one.why != LOG for one in quiet) else "steady", quiet=quiet)
         nbytes, calls = sum(one.rate.nbytes for one in findings), min(one.rate.calls for one in findings)
         rate = Rate(nbytes, calls, all(one.rate.is_same for one in findings))
-        found = tuple(sorted(findings, key=lambda one: -one.host_bytes))
-        return replace(part, verdict="growing", rate=rate, findings=found, quiet=quiet)
+        findings = sorted(findings, key=lambda one: -one.host_bytes)
+        return replace(part, verdict="growing", rate=rate, findings=tuple(findings), quiet=quiet)
 
     def _lines(self, kept: Kept, calls: Sequence[int]) -> Iterator[Growth]:
         """What one line leaves behind, where that is more than nothing, holder by holder."""

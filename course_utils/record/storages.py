@@ -100,7 +100,7 @@ class Recorder:
     def __init__(self, lines: bool = False, listener: Listener | None = None) -> None:
         self.start_ns = perf_counter_ns()
         self.places: dict[str, set[int]] = {}
-        self.live: dict[int, Storage] = {}
+        self.live: dict[int, Any] = {}  # of the kind that a listener asks for
         self._new: list[Any] = []  # four for each change
         self._add, self._meet, self._size = _writers(self._new.extend, self.live, lines, listener)
         self.watcher = StorageWatcher(self._add, self._meet, self._size, self.live)
