@@ -41,7 +41,8 @@ def _(trial: Trial) -> Seen:
 
 @Cube.looks("lets no other call write over what a call has kept")
 def _(trial: Trial) -> Seen:
-    one, other = _x(trial), _x(trial)
+    one = _x(trial)
+    other = trial.randn(*one.shape).requires_grad_()
     result = shared.applied(trial, one)
     shared.applied(trial, other, what="another x")
     gradient = shared.gradients(trial, result, [one], trial.randn(*one.shape), ", with another call in between")[0]
