@@ -170,7 +170,7 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
         earned=earned,
         possible=cell.points,
         outcome=outcome,
-        said=said,
+        said=said[:1000],  # more than that no cell of a table shows
         misconceptions=tuple(dict.fromkeys(known.name for known in likely if known.name)),
         html=html.replace("judged yet", "judged").replace("attempted yet", "attempted"),  # it is the last word
         by_hand=cell.role == "by hand",
