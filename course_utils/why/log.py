@@ -1,13 +1,11 @@
-"""What a watch has seen: plain numbers and lines, and no tensor is kept (``Log``); and what can be seen of a tensor, an
-operation and a function at once.
-"""
+"""What a watch has seen, in plain numbers and lines (``Log``); and what can be seen of a tensor and a name at once."""
 
 import functools
 import math
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from traceback import walk_stack
@@ -51,8 +49,7 @@ class Edited(Call):
 @dataclass(eq=False)
 class Cut(Call):
     """Where a history ended: by "detach", a "number", a "dtype", "data", a "mode" (recording was off), an "operation"
-    (it has no derivative), "reentrant" (a checkpoint); of a "gradient", or where a new tensor was made of plain
-    "values", there never was one.
+    (it has no derivative), "reentrant" (a checkpoint); or of what never had one: a "gradient", or plain "values".
     """
 
     how: str = ""
@@ -106,6 +103,7 @@ class Log:
 
     def __init__(self) -> None:
         self.recorder = Recorder(True, Listener(Memory, lambda memory, tensor: None, lambda memory: None))
+        self.memory: Callable[[torch.Tensor], list[Memory]] = self.recorder.records  # none where nobody met the tensor
         self.threads: list[dict[int, Call]] = []  # a node's number is its thread's own
         self.cut_at: dict[tuple[Site, str], Cut] = {}
         self.switches: dict[int, Site] = {}
@@ -125,10 +123,6 @@ class Log:
         """How long ago the watch ended, in words; "" where it goes on, or ended just now."""
         seconds = 0 if self.ended is None else time.monotonic() - self.ended
         return f"{seconds / 60:.0f} minutes" if seconds > 90 else f"{seconds:.0f} s" if seconds > 10 else ""
-
-    def memory(self, tensor: torch.Tensor) -> list[Memory]:
-        """The records of a tensor's memory; none where nobody met it."""
-        return self.recorder.records(tensor)
 
     def of(self, tensor: torch.Tensor, what: str) -> Any:
         """What is known of a tensor's memory; None where nothing is."""
