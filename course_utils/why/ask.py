@@ -155,8 +155,9 @@ def _unused(scene: Scene) -> Reason:
     mine = scene.log.numbers_of(missing.values())  # nothing without a watch
     cuts = [cut for cut in scene.log.cut_at.values() if mine & cut.leaves]
     reason.cause = "other_object" if alike else "really_unused" if mine and not cuts else ""
-    ways = ((name, it, {id(getattr(one, "variable", one)) for one in nodes_behind(it)}) for name, it, _ in scene.named)
-    after = [name for name, it, behind in ways if missing.keys() & behind - {id(it), id(it.grad_fn)}]
+    named = [(name, it) for name, it, _ in scene.named[:50] if it.grad_fn is not None]
+    ways = ((name, it, {id(getattr(one, "variable", one)) for one in nodes_behind(it)}) for name, it in named)
+    after = [name for name, it, behind in ways if missing.keys() & behind - {id(it.grad_fn)}]
     said = "{raised}, raised it.[ Not in the graph: {names}[, nor what is computed from that, {after}].]"
     reason.tell(said, raised=scene.here, names=scene.names(missing.values()), after=after)
     reason.tell("[Of the same shape, and in it: {alike}.]", alike=alike)
