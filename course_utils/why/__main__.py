@@ -46,8 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if reason.page:
             print(f"\n== Why?\n{reason}", file=sys.stderr, flush=True)
         return 1
-    bad = first_bad(watch.log)
-    if bad is not None:
+    if (bad := first_bad(watch.log)) is not None:
         print(f"\n== Why?\n{bad.done()}", file=sys.stderr, flush=True)
     return 0
 

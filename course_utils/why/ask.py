@@ -3,18 +3,20 @@
 import re
 import sys
 from collections.abc import Callable
+from traceback import extract_tb
 from typing import cast
 
 import torch
 
 from course_utils.base import explain
 from course_utils.base.text import describe, message_of
+from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.references import probing_alone
 from course_utils.record.operations import tensors_in
 from course_utils.source import statement_at
 from course_utils.why.backward import modified, nan_in_backward, not_finite, second
 from course_utils.why.history import Silence, no_history
-from course_utils.why.log import Log, kind_of_bad
+from course_utils.why.log import Log, kind_of_bad, spoken
 from course_utils.why.pages import FINE, UNKNOWN, ErrorPage, Reason, page_for
 from course_utils.why.scene import Scene
 from course_utils.why.watch import latest
@@ -48,13 +50,8 @@ def why(what: BaseException | torch.Tensor | str | None = None, loss: torch.Tens
         TypeError: it was asked about something else.
     """
     if what is not None and not isinstance(what, (BaseException, torch.Tensor, str)):
-        raise TypeError(
-            explain(
-                f"why({describe(what)}).",
-                "nothing, for the last error; an exception; its message; or a tensor.",
-                try_this="why(model.weight) or why(model.weight, loss)",
-            )
-        )
+        expected = "nothing, for the last error; an exception; its message; or a tensor."
+        raise TypeError(explain(f"why({describe(what)}).", expected, try_this="why(model.weight)"))
     error = RuntimeError(what) if isinstance(what, str) else what if isinstance(what, BaseException) else None
     error = error or sys.exception() or getattr(sys, "last_value", None)
     log = latest[0]
@@ -76,6 +73,8 @@ def _of_tensor(scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) ->
     for one in (tensor, *(scene.leaves if is_loss else ())):
         if kind_of_bad(one) or (one.is_leaf and one.grad is not None and kind_of_bad(one.grad)):
             return not_finite(scene, one)
+    if loss is None and (back := scene.log.passed(tensor)) is not None and not back.nodes:  # it began and ended there
+        return no_history(scene, back.site)
     if not is_loss:
         return Silence(scene, tensor, loss).answer()
     reason = Reason("", FINE, "Nothing is seen to be wrong with the loss")
@@ -103,7 +102,8 @@ def known_error(error: BaseException) -> tuple[BaseException, ErrorPage | None]:
     """The first that has a page in the index, of an error and those that it came from, and its page."""
     chain = [error]
     for one in chain:  # grows
-        if (page := page_for(f"{type(one).__name__}: {one}")) is not None:
+        at = [frame.line or "" for frame in extract_tb(one.__traceback__)[-1:]] or [str(one)]  # pasted
+        if (page := page_for(f"{type(one).__name__}: {one}")) is not None and page.reads in at[0]:
             return one, page
         before = one.__cause__ or one.__context__
         chain += [before] if before is not None and all(before is not known for known in chain) else []
@@ -118,15 +118,22 @@ def _by_page(scene: Scene) -> Reason:
     inside = scene.name(module) or inner.co_name * (f"{torch.__path__[0]}/nn/" in inner.co_filename)
     reason.tell("{raised}, raised it[, inside `{inside}`].", raised=scene.here, inside=inside)
     for name, it, _ in scene.named_in(statement_at(scene.here))[:4]:
-        kind = "a parameter" if isinstance(it, torch.nn.Parameter) else "a leaf" if it.is_leaf else "a result"
+        of = it if it.is_leaf or it._base is None or not it._base.is_leaf else it._base
         whole = it.is_leaf and (it._base is None or it._base.numel() == it.numel())
-        made, flag = scene.log.made(it).site if whole else None, "requires" if it.requires_grad else "does not require"
-        if not (said := describe(it)).startswith("<"):  # inside of a transform
-            told = "`{name}` is {said}, {kind} that {flag} grad[, made in {made:at}]."
-            reason.tell(told, name=name, said=said, kind=kind, flag=flag, made=made if made != scene.here else None)
+        made = (scene.log.made(it) if whole else scene.log.node(it.grad_fn)).site
+        flag, viewed = "requires" if it.requires_grad else "does not require", scene.names([of] * (of is not it))
+        meant = it.requires_grad or " requires grad" not in scene.message
+        if meant and not (said := describe(it)).startswith("<"):  # inside of a transform
+            kind = "a parameter" if isinstance(of, torch.nn.Parameter) else "a leaf" if of.is_leaf else "the result"
+            told = "`{name}` is {said}[, made in {made:at}][, a view of {viewed}], {kind}[ of `{op}`] that {flag} grad."
+            words = {"name": name, "said": said, "viewed": viewed, "kind": kind, "flag": flag}
+            op = spoken(of.grad_fn.name()) if of.grad_fn is not None else ""
+            reason.tell(told, made=made if made != scene.here else None, op=op, **words)
     reason.happened = [" ".join(reason.happened)]
     found, role = scene.in_hand(page.about) if page.about else [], "made" if page.about == "tensor" else "defined"
-    said = f"[The {{about}} in question is{' one of' * (len(found) > 1)} {{names}}[, {role} in {{{role}}}].]"
+    whole = any(one is own for one in scene.in_torch("x")[:1] for own in scene.in_torch("self")[-1:])  # copied
+    verb = " is one of" if len(found) > 1 else ", the whole of what was handed over, is" if whole else " is"
+    said = f"[The {{about}} in question{verb} {{names}}[, {role} in {{{role}}}].]"
     sites = [site for _, site in found if site.file]
     reason.tell(said, about=page.about, names=[name for name, _ in found], **{role: sites})
     if page.facts and (fact := re.search(page.facts[0], scene.message)) is not None:
@@ -140,35 +147,47 @@ def _by_page(scene: Scene) -> Reason:
 
 
 def _unused(scene: Scene) -> Reason:
-    """Which of the tensors the loss does not lead to, and which ones like them it does."""
+    """Which of the tensors the loss does not lead to, what comes from them, and which ones like them it leads to."""
     reason, asked = Reason("unused_in_graph"), scene.in_torch("t_inputs")[:1] or scene.in_torch("inputs")[:1]
     reached = {id(one) for one in (*scene.nodes, *scene.leaves)}
-    missing = [one for one in tensors_in(asked) if id(one if one.grad_fn is None else one.grad_fn) not in reached]
+    missing = {id(end): one for one in tensors_in(asked) if id(end := one.grad_fn or one) not in reached}
     others = [one for one in scene.leaves if all(one is not other for other in tensors_in(asked))]
-    alike = scene.names(one for one in others if any(one.shape == other.shape for other in missing))
-    mine = scene.log.numbers_of(missing)  # nothing without a watch
-    unused = mine and not any(mine & cut.leaves for cut in scene.log.cut_at.values())
-    reason.cause = "other_object" if alike else "really_unused" if unused else ""
-    said = "{raised}, raised it.[ Not in the graph: {names}.][ Of the same shape, and in it: {alike}.]"
-    reason.tell(said, raised=scene.here, names=scene.names(missing), alike=alike)
+    alike = scene.names(one for one in others if any(one.shape == other.shape for other in missing.values()))
+    mine = scene.log.numbers_of(missing.values())  # nothing without a watch
+    cuts = [cut for cut in scene.log.cut_at.values() if mine & cut.leaves]
+    reason.cause = "other_object" if alike else "really_unused" if mine and not cuts else ""
+    named = [(name, it) for name, it, _ in scene.named[:50] if it.grad_fn is not None]
+    ways = ((name, it, {id(getattr(one, "variable", one)) for one in nodes_behind(it)}) for name, it in named)
+    after = [name for name, it, behind in ways if missing.keys() & behind - {id(it.grad_fn)}]
+    said = "{raised}, raised it.[ Not in the graph: {names}[, nor what is computed from that, {after}].]"
+    reason.tell(said, raised=scene.here, names=scene.names(missing.values()), after=after)
+    reason.tell("[Of the same shape, and in it: {alike}.]", alike=alike)
     return reason
 
 
 def _scalar(scene: Scene) -> Reason:
-    """Which tensor has more than one number, and the line that left it so."""
+    """Whether a loss was told to stay one number for each sample."""
     reason, node = _by_page(scene), scene.log.node
-    made = next((node(root.grad_fn).site for root in scene.roots if root.numel() != 1), None)
     layers = [name for name, one in scene.objects(torch.nn.Module) if getattr(one, "reduction", "") == "none"]
-    lines = dict.fromkeys(node(one).site for one in scene.nodes[:20])
-    asked_for = [site for site in lines if re.search(r"reduction\s*=\s*[\"']none", site.source)]
-    reason.cause = "unreduced_loss" if layers or asked_for else "forgotten_mean"
+    told = [node(one).site for one in scene.nodes[:20] if getattr(one, "_saved_reduction", None) == 0]
+    reason.cause = "unreduced_loss" if layers or told else "forgotten_mean"
     said = '[{layers} has `reduction="none"`: a loss for each sample.][`reduction="none"` is in {asked_for:at}.]'
-    reason.tell("[It was made in {made}.]" + said, made=made, layers=layers, asked_for=asked_for)
+    reason.tell(said, layers=layers, asked_for=told[0] if told and not layers else None)
+    return reason
+
+
+def _gradient(scene: Scene) -> Reason:
+    """Why the ``.grad`` that a line reads is None."""
+    read = [one.tensor for one in scene.named_in(statement_at(scene.here))]
+    empty = [it for it in read if not (it.is_leaf or it.retains_grad) or it.grad is None]
+    reason = Silence(scene, empty[0], None).answer() if empty else _by_page(scene)
+    reason.page = "grad_is_none"
+    reason.tell("{raised}, reads its `.grad`.", raised=scene.here)
     return reason
 
 
 _SEARCHES: dict[str, Callable[[Scene], Reason]] = {
     "modified_in_place": modified, "second_backward": second, "does_not_require_grad": no_history,
-    "nan_in_backward": nan_in_backward, "unused_in_graph": _unused, "not_a_scalar": _scalar,
+    "nan_in_backward": nan_in_backward, "unused_in_graph": _unused, "not_a_scalar": _scalar, "grad_is_none": _gradient,
 }  # fmt: skip
 """Who answers, by the page's key."""

@@ -1,6 +1,4 @@
-"""Why backward says that a tensor was modified in place (``modified``), or that a graph was gone through before
-(``second``); and why a number is NaN or infinite (``not_finite``, ``nan_in_backward``).
-"""
+"""Why a tensor was edited or a graph gone through before (``modified``, ``second``), or a number is not finite."""
 
 import ast
 import inspect
@@ -65,7 +63,7 @@ def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits
     """What a watch has seen edit it since."""
     edit, sites, last = edits[0], list(dict.fromkeys(edit.site for edit in edits)), scene.log.broken
     by = "" if edit.steps else edit.by
-    reason.tell("Its memory was edited in {edited}[, inside `{by}`].", edited=sites[:3], by=by)
+    reason.tell("Its memory was edited in {edited}[, inside `{by}`].", edited=sites, by=by)
     reason.cause = "inplace_operation"
     if edit.steps and last is not None:
         earlier = [one for one in scene.log.passes if one is not last and one.stack == last.stack]
@@ -137,9 +135,7 @@ def _ways_since(log: Log, since: Pass) -> set[tuple[Site, ...]]:
 
 
 def _parts(scene: Scene, first: Pass, a_round_before: bool) -> list[Any]:
-    """What the rest of the graph has in common with a pass: of a round before, all that was recorded before the pass
-    and leads to what it went through; else what it went through itself. What saved nothing, as views, is passed by.
-    """
+    """What the rest of the graph shares with a pass: what it went through; of a round before, also what leads there."""
 
     def is_old(node: Any) -> bool:
         return node is not None and (first.has(node) or (a_round_before and node._sequence_nr() < first.at))
@@ -147,7 +143,7 @@ def _parts(scene: Scene, first: Pass, a_round_before: bool) -> list[Any]:
     found: list[Any] = []
     for node in (one for new in scene.nodes if not is_old(new) for one, _ in new.next_functions if is_old(one)):
         while len(node.next_functions) == 1 and is_old(node.next_functions[0][0]) and not [*saved_slots(node)]:
-            node = node.next_functions[0][0]
+            node = node.next_functions[0][0]  # what saved nothing, as views, is passed by
         if node not in found and scene.log.node(node).site.file and any(map(first.has, nodes_behind(node))):
             found.append(node)
     return found
@@ -176,12 +172,9 @@ def not_finite(scene: Scene, tensor: torch.Tensor) -> Reason:
 
 
 def first_bad(log: Log) -> Reason | None:
-    """What made the first loss that was not finite, or the first gradient that was NaN; None where none was seen.
-
-    An infinite gradient of a finite loss that makes no NaN is what a gradient scaler looks for, and waits out.
-    """
+    """What made the first loss that was not finite, or the first gradient that was NaN; None where none was seen."""
     found = log.first_bad
-    if found is None or (found.backward and found.what == "inf"):
+    if found is None or (found.backward and found.what == "inf"):  # a gradient scaler waits this one out
         return None
     reason = Reason("", title="Why a loss or a gradient is not finite")
     _seen(reason, found)
@@ -213,9 +206,9 @@ def _seen(reason: Reason, found: NotFinite) -> None:
     else:
         reason.cause = "made_backward" if first.backward else "made_forward"
         reason.tell(
-            "The first was made by {way}`{op}`[ in {made}].[ It was given {numbers}.]",
+            "The first was made by {way}`{op}`[ in {made}].[ It {had} {numbers}.]",
             way="backward, on its way back through " * first.backward, op=op, made=first.site,
-            numbers=", ".join(first.inputs),
+            had="had kept" if first.backward else "was given", numbers=", ".join(first.inputs),
         )  # fmt: skip
         reason.cure = _cure("overflow" if op == "pow" and first.what == "inf" and not first.backward else op)
     if found is not first:

@@ -16,12 +16,12 @@ _FROZEN = "every parameter of {frozen} has `requires_grad=False`"
 _UNSEEN = "What Python and NumPy do with numbers and arrays is not seen."
 
 
-def no_history(scene: Scene) -> Reason:
-    """Where the loss lost its history."""
+def no_history(scene: Scene, back: Site | None = None) -> Reason:
+    """Where the loss lost its history; with the line of its backward, where its flag was raised afterwards."""
     reason = Reason("does_not_require_grad")
-    root = next((one for one in scene.roots if not one.requires_grad), None)
+    root = next((one for one in scene.roots if back or not one.requires_grad), None)
     subject = f"`{name}`" if (name := scene.name(root)) else "The loss"
-    cut = scene.log.cut(root) if root is not None else None
+    cut = (scene.log.of(root, "cut") if back else scene.log.cut(root)) if root is not None else None
     if cut is not None and cut.how != "values":
         _tell_cut(reason, cut, subject)
     elif not scene.recording:
@@ -29,7 +29,7 @@ def no_history(scene: Scene) -> Reason:
         reason.tell("{subject} has no history, and recording is switched off at this moment.", subject=subject)
     else:
         _left(reason, scene, root, subject, cut)
-    reason.tell("{needed:at} calls backward on what is left.", needed=scene.here)
+    reason.tell("{needed:at} calls backward on what is left.", needed=back or scene.here)
     reason.happened = [" ".join(reason.happened)]
     return reason
 

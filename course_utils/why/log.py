@@ -1,13 +1,11 @@
-"""What a watch has seen: plain numbers and lines, and no tensor is kept (``Log``); and what can be seen of a tensor, an
-operation and a function at once.
-"""
+"""What a watch has seen, in plain numbers and lines (``Log``); and what can be seen of a tensor and a name at once."""
 
 import functools
 import math
 import re
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from traceback import walk_stack
@@ -51,8 +49,7 @@ class Edited(Call):
 @dataclass(eq=False)
 class Cut(Call):
     """Where a history ended: by "detach", a "number", a "dtype", "data", a "mode" (recording was off), an "operation"
-    (it has no derivative), "reentrant" (a checkpoint); of a "gradient", or where a new tensor was made of plain
-    "values", there never was one.
+    (it has no derivative), "reentrant" (a checkpoint); or of what never had one: a "gradient", or plain "values".
     """
 
     how: str = ""
@@ -106,7 +103,7 @@ class Log:
 
     def __init__(self) -> None:
         self.recorder = Recorder(True, Listener(Memory, lambda memory, tensor: None, lambda memory: None))
-        self.memory = self.recorder.records  # of a tensor; none where nobody met it
+        self.memory: Callable[[torch.Tensor], list[Memory]] = self.recorder.records  # none where nobody met the tensor
         self.threads: list[dict[int, Call]] = []  # a node's number is its thread's own
         self.cut_at: dict[tuple[Site, str], Cut] = {}
         self.switches: dict[int, Site] = {}

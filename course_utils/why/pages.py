@@ -1,7 +1,4 @@
-"""The index of errors: what PyTorch's errors and warnings mean, what causes them, and what helps (``pages``,
-``page_for``), each a text file in ``errors/``. And what ``why`` answers with it (``Reason``): a card in a notebook,
-text elsewhere.
-"""
+"""The index of errors, a text file each (``pages``, ``page_for``), and what ``why`` answers with it (``Reason``)."""
 
 import functools
 import os
@@ -54,6 +51,7 @@ class ErrorPage:
     means: str
     causes: tuple[Cause, ...]  # the most frequent first
     about: str = ""  # what it is about: a "backward", "hook", "tensor", or the "block" of a checkpoint
+    reads: str = ""  # what the line that raised has to read, ".grad"
     facts: tuple[str, ...] = ()  # a regular expression, and how to say what it finds in a message
 
     @property
@@ -82,8 +80,8 @@ def page_for(message: str) -> ErrorPage | None:
     Returns:
         that of an error before that of a warning, and of two the one that more of the message belongs to.
     """
-    said = _squeezed(message)
-    parts = ((page, _squeezed(part)) for page in pages() for part in page.messages)
+    said = "".join(message.split())
+    parts = ((page, "".join(part.split())) for page in pages() for part in page.messages)
     found = [(not page.warns, len(part), page) for page, part in parts if part in said]
     return max(found, key=lambda row: row[:2])[2] if found else None
 
@@ -96,7 +94,7 @@ def read(path: Path) -> ErrorPage:
     """
     values = read_toml(path)
     needed = {"kind", "messages", "title", "explained", "program", "means", "causes"}
-    require_fields(path, "the page", values, needed, {"about", "prints", "facts"})
+    require_fields(path, "the page", values, needed, {"about", "reads", "prints", "facts"})
     causes = []
     for one in values["causes"]:
         require_fields(path, f"cause {one.get('key', '')!r}", one, {"key", "cause", "cure"}, {"explained", "says"})
@@ -105,12 +103,9 @@ def read(path: Path) -> ErrorPage:
     return ErrorPage(
         path.stem, values["kind"], tuple(map(prose, values["messages"])), prose(values["title"]),
         tuple(values["explained"]), values["program"].strip("\n"), values.get("prints", "").strip("\n"),
-        prose(values["means"]), tuple(causes), values.get("about", ""), tuple(values.get("facts", ())),
+        prose(values["means"]), tuple(causes), values.get("about", ""), values.get("reads", ""),
+        tuple(values.get("facts", ())),
     )  # fmt: skip
-
-
-def _squeezed(text: str) -> str:
-    return "".join(text.split())
 
 
 @dataclass(eq=False, repr=False)

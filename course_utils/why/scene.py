@@ -1,6 +1,4 @@
-"""What is left after an error: the user's frames, the tensors that the engine was given, and the names of both
-(``Scene``).
-"""
+"""What is left after an error: the user's frames, the tensors that the engine was given, their names (``Scene``)."""
 
 import ast
 import contextlib
@@ -27,13 +25,12 @@ from course_utils.holders.search import Path, Root, Search
 from course_utils.record.operations import tensors_in
 from course_utils.why.log import Log, leaves_behind
 
+_SECONDS = 0.15  # so long may the search for names take
 _ABOUT: dict[str, tuple[Any, str]] = {
     "backward": (type(torch.autograd.Function), "backward"), "hook": ((FunctionType, MethodType), ""),
     "block": ((FunctionType, MethodType, torch.nn.Module), "forward"), "tensor": (torch.Tensor, ""),
 }  # fmt: skip
 """What an error may be about: classes of what is meant, and its method that counts."""
-
-_SECONDS = 0.15  # so long may the search for names take
 
 
 class Named(NamedTuple):
@@ -91,9 +88,7 @@ class Scene:
         return [(name, path) for path in ways if path.root.name not in of_shell and (name := _written(path))]
 
     def _roots(self) -> Iterator[Root]:
-        """The user's variables; after an error those at hand: of the functions on its way, the innermost first, of
-        their modules, and of the modules that these have something from.
-        """
+        """The user's variables; after an error, of the functions on its way, and of the modules that these use."""
         if self.error is None:
             yield from users_roots()
         users = [frame for frame in reversed(self.frames) if is_user_file(frame.f_code.co_filename)]

@@ -15,6 +15,7 @@ from torch.utils.checkpoint import CheckpointFunction
 from course_utils.base.torch_private import current_autograd_node, current_graph_task, sequence_number
 from course_utils.base.user_code import NOWHERE, is_user_file, outside, user_site
 from course_utils.graph import operation_name
+from course_utils.graph.recorded import saved_slots
 from course_utils.record.operations import Run, tensors_in
 from course_utils.why.log import Call, Cut, Edited, Log, NotFinite, kind_of_bad, leaves_behind, range_of
 
@@ -161,12 +162,17 @@ class _Operation:
         known = [bad for tensor in others if (bad := log.of(tensor, "bad")) is not None]
         if same := [bad for bad in known if bad.what == what]:
             return same[0]
-        call, node = Call(self.name, self.site), current_autograd_node() if self.in_backward else None
-        if node is not None:  # the call that recorded it
+        call, kept, node = (
+            Call(self.name, self.site),
+            self.tensors,
+            current_autograd_node() if self.in_backward else None,
+        )
+        if node is not None:  # the call that recorded it; what it was given on the way back is not what it kept
+            kept = [slot.value for slot in saved_slots(node, False) if slot.value is not None]
             call = log.node(node) if log.node(node).site.file else Call(operation_name(node.name()), self.site)
         unknown = [tensor for tensor in others if kind_of_bad(tensor) == what and log.of(tensor, "bad") is None]
         given = "weights" if any(one.requires_grad for one in unknown) else "data"
         return NotFinite(
-            call.name, call.site, what=what, inputs=tuple(map(range_of, self.tensors)), backward=self.in_backward,
+            call.name, call.site, what=what, inputs=tuple(map(range_of, kept)), backward=self.in_backward,
             given=given * bool(unknown or not self.tensors), before=next((bad for bad in known if not bad.given), None),
         )  # fmt: skip

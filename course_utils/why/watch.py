@@ -1,12 +1,11 @@
 """Sees what becomes of tensors while a program runs, for ``why`` (``watch_why``)."""
 
-import contextlib
 import functools
 import itertools
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from traceback import walk_stack
 from types import FrameType, TracebackType
 from typing import Any
@@ -18,7 +17,7 @@ from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, is_user_file, user_site
 from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.steps import local_variables
-from course_utils.record import NEW_THREADS, replaced
+from course_utils.record import NEW_THREADS, Shared, replaced
 from course_utils.record.operations import OperationWatch, tensors_in
 from course_utils.why.log import MOST_NODES, Edited, Log, Pass, leaves_behind
 from course_utils.why.seen import Witness
@@ -47,7 +46,8 @@ class watch_why:
 
     def __enter__(self) -> "watch_why":
         latest[0] = self.log
-        self._told = [(NEW_THREADS, self._in_thread), *((function, getattr(self, told)) for function, told in _TOLD)]
+        self._told: list[tuple[Shared, Callable]] = [(function, getattr(self, told)) for function, told in _TOLD]
+        self._told.append((NEW_THREADS, lambda: OperationWatch(self.log.recorder.watcher, Witness(self.log))))
         for function, told in self._told:
             function.add(told)
         self._watchers = self.log.recorder.watcher, Witness(self.log)
@@ -61,11 +61,6 @@ class watch_why:
         for function, told in self._told:
             function.remove(told)
         self.log.ended = time.monotonic()
-
-    @contextlib.contextmanager
-    def _in_thread(self) -> Iterator[None]:
-        with OperationWatch(self.log.recorder.watcher, Witness(self.log)):
-            yield
 
     def _pass(self, backward: Callable, *args: Any, **kwargs: Any) -> Any:
         """Runs a backward pass, and notes what it goes through."""

@@ -1,11 +1,11 @@
 """Runs a program of a table, alone or under a watch, and asks why (``asked``, ``misses``).
 
 A table is a text file of ``programs/``. Each entry begins with ``=== name  page/cause``, and may go on with
-``# alone: cause`` (what is named without a watch; by default no cause), ``# cure: words`` (a regular expression that
-the cure has), ``# says: words`` (the same of what happened, also alone), and ``# ask: why(...)`` for a silence. Then
-comes the program, with ``torch``, ``nn``, ``F`` and ``np`` at hand; ``# %%`` begins another cell. Its lines end in the
-roles that they have when watched: ``# made``; alone, no other lines may be named. Where a line is offered to paste, it
-is pasted, and then the program must run.
+``# alone: cause`` (what is named without a watch, with its page where that is another; by default no cause),
+``# cure: words`` (a regular expression that the cure has), ``# says: words`` (the same of what happened, also alone),
+and ``# ask: why(...)`` for a silence. Then comes the program, with ``torch``, ``nn``, ``F`` and ``np`` at hand;
+``# %%`` begins another cell. Its lines end in the roles that they have when watched: ``# made``; alone, no other lines
+may be named. Where a line is offered to paste, it is pasted, and then the program must run.
 """
 
 import linecache
@@ -119,10 +119,10 @@ def misses(program: Program, watched: bool) -> list[str]:
     reason = asked(program, watched)
     if reason is None:
         return ["nothing was raised, and nothing is asked"]
-    cause = program.cause if watched else program.alone
-    found = []
-    if (reason.page, reason.cause) != (program.page, cause):
-        found.append(f"cause {reason.page}/{reason.cause}, not {program.page}/{cause}")
+    cause, found = program.cause if watched else program.alone, []
+    cause = cause if "/" in cause else f"{program.page}/{cause}"
+    if f"{reason.page}/{reason.cause}" != cause:
+        found.append(f"cause {reason.page}/{reason.cause}, not {cause}")
     named: dict[str, set[int]] = {}
     for role, site in reason.lines:
         named.setdefault(role, set()).add(site.line)

@@ -154,6 +154,13 @@ def test_an_error_behind_another_one_is_found():
     assert why(error_of(fail)).page == "not_a_scalar"
 
 
+def test_a_none_that_is_no_gradient_is_no_error_of_autograd():
+    layer = torch.nn.Linear(2, 1, bias=False)
+    assert not why(error_of(lambda: layer.bias.data.zero_())).page
+    assert not why(error_of(lambda: 0.1 * layer.bias)).page
+    assert why(error_of(lambda: layer.weight.grad.data.zero_())).page == "grad_is_none"
+
+
 def test_a_pasted_message_is_told_what_its_page_says():
     reason = why("RuntimeError: element 0 of tensors does not require grad\nand does not have a grad_fn")
     assert (reason.page, reason.lines) == ("does_not_require_grad", []) and reason.cure
