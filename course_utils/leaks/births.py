@@ -15,7 +15,7 @@ from course_utils.graph.references import living_tensors
 from course_utils.leaks.calls import Place
 from course_utils.leaks.kept import BEFORE, YOUNG, Birth, Kept
 from course_utils.record import NEW_THREADS, UNCOMPILED
-from course_utils.record.operations import OperationWatch, Run
+from course_utils.record.operations import OperationWatch, tensors_in
 from course_utils.record.storages import OLD, Listener, Recorder
 
 _JOINS = (torch.ops.aten.cat.default, torch.ops.aten.stack.default)
@@ -55,8 +55,6 @@ class Births:
         self._backward_ran = False
         self.alive_bytes = 0  # of all known storages that live now
         self.recorder = Recorder(lines=True, listener=Listener(Birth, self._born, self._died))
-        self._made: Birth | None = None
-        self._watchers = (self.recorder.watcher, self._descent)
         self._modes: list[OperationWatch] = []
         self.begin_anew()
 
@@ -73,7 +71,7 @@ class Births:
         self._young, self._batch = list[Birth](), list[Birth]()  # what the last calls made, and what for this one
         self._before_call = -1  # the number of the last storage that was made before this call
 
-    def _born(self, birth: Birth, tensor: torch.Tensor) -> None:
+    def _born(self, birth: Birth, tensor: torch.Tensor, given: tuple) -> None:
         birth.call, birth.joined, birth.kept, birth.came, birth.made_of = BEFORE, False, None, None, None
         self.alive_bytes += birth.nbytes
         by_backward = birth.born_task >= 0
@@ -88,18 +86,10 @@ class Births:
         if by_backward:
             self.trained[birth.call] = self.trained[birth.call] or 1
         else:
-            self._made = birth
+            for source in self._known_in(given):
+                birth.is_made_of(source)
+                source.joined |= birth.op in _JOINS and source.kept is not None
         self._young.append(birth)
-
-    def _descent(self, run: Run, func: Any, args: tuple, kwargs: dict) -> Any:
-        """Takes notice of what an operation makes a storage of."""
-        out = run(func, args, kwargs)
-        made, self._made = self._made, None
-        if made is not None:
-            for before in self._known_in(args):
-                made.is_made_of(before)
-                before.joined |= func in _JOINS and before.kept is not None
-        return out
 
     def _died(self, birth: Birth) -> None:
         self.alive_bytes -= birth.nbytes
@@ -117,12 +107,12 @@ class Births:
         self.recorder.know(living_tensors())
         UNCOMPILED.add(self)
         NEW_THREADS.add(self.in_thread)
-        self._modes = [OperationWatch.enter(*self._watchers)]
+        self._modes = [OperationWatch.enter(self.recorder.watcher)]
 
     @contextlib.contextmanager
     def in_thread(self) -> Iterator[None]:
         """Watches the operations of the thread that runs, too."""
-        with OperationWatch(*self._watchers) as mode:
+        with OperationWatch(self.recorder.watcher) as mode:
             self._modes += [mode]
             yield
 
@@ -131,7 +121,7 @@ class Births:
         NEW_THREADS.remove(self.in_thread)
         UNCOMPILED.remove(self)
         for mode in self._modes:
-            mode.leave(*self._watchers)
+            mode.leave(self.recorder.watcher)
 
     def next_call(self, place: Place, args: tuple = ()) -> None:
         """A call begins: what was made ``YOUNG`` calls ago and lives is kept from now on. Its batch belongs to it."""
@@ -180,12 +170,10 @@ class Births:
             birth.call = self.call
         self._before_call = self._young[-1].number if self._young else -1
 
-    def _known_in(self, args: Iterable[Any]) -> Iterator[Birth]:
-        """What arguments, and lists of them, lie on; without parameters, which no operation makes."""
-        for arg in args:
-            for one in arg if type(arg) in (list, tuple) else (arg,):
-                if isinstance(one, torch.Tensor) and type(one) is not torch.nn.Parameter:
-                    yield from self.recorder.records(one)
+    def _known_in(self, values: Iterable[Any]) -> Iterator[Birth]:
+        """What tensors, and lists of them, lie on; without parameters, which no operation makes."""
+        tensors = (one for one in tensors_in(values) if type(one) is not torch.nn.Parameter)
+        return (birth for tensor in tensors for birth in self.recorder.records(tensor))
 
     def thread_of(self, tensor: torch.Tensor) -> Thread:
         """Where a tensor was made; the thread of the first call where that is not known."""

@@ -35,8 +35,8 @@ class StorageWatcher:
     returns, which comes before any ``Watcher`` is shown the operation's result.
 
     Attributes:
-        add: called with a storage that ``live`` does not have, a tensor on it, and the operation that made it, or
-            ``OLD`` where an operation was given it.
+        add: called with a storage that ``live`` does not have, a tensor on it, and the operation that made it with its
+            positional arguments, or ``OLD`` and none where an operation was given it.
         meet: called in place of ``add`` with a tensor that has no storage of its own, and the same.
         size: called with a storage that may have another size than before, and its reference.
         live: the known storages' references, by the storage's ``id``.
@@ -168,7 +168,7 @@ def _looking(watchers: Sequence[StorageWatcher]) -> Callable[[Any, tuple, dict],
     told = [(one.live.get, one.add) for one in watchers]
     plan_of, kind_of = plans.get, kinds.get
 
-    def meet_all(values: Iterable[Any], op: Any) -> None:
+    def meet_all(values: Iterable[Any], op: Any, given: tuple) -> None:
         for value in values:
             kind = kind_of(type(value))
             if kind is None:
@@ -177,20 +177,20 @@ def _looking(watchers: Sequence[StorageWatcher]) -> Callable[[Any, tuple, dict],
                 try:
                     storage = value.untyped_storage()
                 except (NotImplementedError, RuntimeError):  # no storage of its own: sparse, opaque
-                    meet(value, op)
+                    meet(value, op, given)
                     continue
                 for known, add in told:
                     reference = known(id(storage))
                     if reference is None or reference() is not storage:
-                        add(storage, value, op)
+                        add(storage, value, op, given)
             elif kind == _SEQUENCE:
-                meet_all(value, op)
+                meet_all(value, op, given)
             elif kind == _SUBCLASS:
-                meet(value, op)
+                meet(value, op, given)
 
-    def meet(tensor: torch.Tensor, op: Any) -> None:
+    def meet(tensor: torch.Tensor, op: Any, given: tuple) -> None:
         for one in watchers:
-            one.meet(tensor, op)
+            one.meet(tensor, op, given)
 
     def look(func: Any, args: tuple, kwargs: dict) -> Any:
         call = getattr(func, "_op", func)  # its hash is quicker
@@ -201,12 +201,12 @@ def _looking(watchers: Sequence[StorageWatcher]) -> Callable[[Any, tuple, dict],
             for one in watchers:
                 _meet_made_outside(plan, func, args, one)
         # Whatever storage an operation is given and the log does not know is older than the recorder.
-        meet_all(args, OLD)
+        meet_all(args, OLD, ())
         if kwargs:
-            meet_all(kwargs.values(), OLD)
+            meet_all(kwargs.values(), OLD, ())
         out = call(*args, **kwargs)
         if plan != _ALIASES:
-            meet_all((out,), func)
+            meet_all((out,), func, args)
             if plan >= _RESIZES:
                 resized = [storage for tensor in tensors_in((out,)) for storage in storages_of(tensor)]
                 for storage, one in itertools.product(resized, watchers):
@@ -253,8 +253,8 @@ def _meet_made_outside(plan: int, func: Any, args: tuple, watcher: StorageWatche
     ``UntypedStorage`` in Python and give it to ``set_``: such a one has no other owner, unlike that of a tensor.
     """
     if plan == _LIFTS:
-        watcher.meet(args[0], func)
+        watcher.meet(args[0], func, ())
         return
     source = args[1] if len(args) > 1 else None
     if isinstance(source, torch.UntypedStorage) and storage_use_count(source._cdata) == 1:
-        watcher.add(source, args[0], func)
+        watcher.add(source, args[0], func, ())

@@ -71,12 +71,12 @@ class Listener(NamedTuple):
 
     Attributes:
         kind: the class of the storages.
-        born: called with a storage that was made or met, and a tensor on it.
+        born: called with a storage that was made or met, a tensor on it, and what the operation that made it was given.
         died: called with a storage as it dies, its last task noted.
     """
 
     kind: type[Storage]
-    born: Callable[[Any, torch.Tensor], None]
+    born: Callable[[Any, torch.Tensor, tuple], None]
     died: Callable[[Any], None]
 
 
@@ -215,7 +215,7 @@ def _writers(
             elif storage.nbytes:
                 extend((storage, -storage.nbytes, clock(), task))
 
-    def add(storage: torch.UntypedStorage, tensor: torch.Tensor, op: Any) -> None:
+    def add(storage: torch.UntypedStorage, tensor: torch.Tensor, op: Any, given: tuple = ()) -> None:
         # Memory of NumPy or of a mapped file, and storages that only pretend to hold bytes.
         if not storage.resizable() or tensor._is_zerotensor():
             return
@@ -228,15 +228,15 @@ def _writers(
         born.site = user_site(sys._getframe(1)) if lines else NOWHERE
         live[born.key] = born
         if listener is not None:
-            listener.born(born, tensor)
+            listener.born(born, tensor, given)
         elif born.nbytes and op is not OLD:
             extend((born, born.nbytes, clock(), born.born_task))
 
-    def meet(tensor: torch.Tensor, op: Any) -> None:
+    def meet(tensor: torch.Tensor, op: Any, given: tuple = ()) -> None:
         for storage in quick_storages(tensor):
             reference = known(id(storage))
             if reference is None or reference() is not storage:
-                add(storage, tensor, op)
+                add(storage, tensor, op, given)
 
     def size(storage: torch.UntypedStorage, reference: Storage) -> None:
         nbytes = storage.nbytes()

@@ -102,7 +102,7 @@ class Log:
     """What happened: to memory, by its record, which ends with it; to nodes, by their thread and number."""
 
     def __init__(self) -> None:
-        self.recorder = Recorder(True, Listener(Memory, lambda memory, tensor: None, lambda memory: None))
+        self.recorder = Recorder(True, Listener(Memory, lambda *born: None, lambda died: None))
         self.memory: Callable[[torch.Tensor], list[Memory]] = self.recorder.records  # none where nobody met the tensor
         self.threads: list[dict[int, Call]] = []  # a node's number is its thread's own
         self.cut_at: dict[tuple[Site, str], Cut] = {}
