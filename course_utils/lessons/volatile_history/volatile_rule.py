@@ -44,7 +44,7 @@ def _(trial: Trial) -> Seen:
 
 @volatile_rule.looks("makes the result volatile as soon as one input is", weight=4)
 def _(trial: Trial) -> Seen:
-    lists = [_mixed(trial, _VOLATILE, _PLAIN, of=(_PLAIN, _VOLATILE)) for _ in range(3)]
+    lists = [_mixed(trial, _VOLATILE, _PLAIN, of=of) for of in ((_PLAIN, _VOLATILE), (_VOLATILE,))]
     few = [_mixed(trial, _VOLATILE, of=(_PLAIN,)) for _ in range(2)]
     pairs = [_VOLATILE], [_VOLATILE, _PLAIN], [_PLAIN, _VOLATILE], [_VOLATILE, _VOLATILE]
     for inputs in (*pairs, *few, *lists):
@@ -54,7 +54,7 @@ def _(trial: Trial) -> Seen:
 @volatile_rule.looks("lets one volatile input win against any number of flagged ones", weight=5)
 def _(trial: Trial) -> Seen:
     lists = [_mixed(trial, _VOLATILE, _FLAGGED, of=(_FLAGGED, _PLAIN)) for _ in range(3)]
-    lists += [_mixed(trial, _VOLATILE, _VOLATILE, _FLAGGED, of=(_FLAGGED, _PLAIN, _VOLATILE)) for _ in range(3)]
+    lists += [_mixed(trial, _VOLATILE, _VOLATILE, _FLAGGED, of=of) for of in ((_PLAIN,), (_FLAGGED, _PLAIN, _VOLATILE))]
     for inputs in ([_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], *lists):
         yield _result_or_error(trial, inputs)
 
