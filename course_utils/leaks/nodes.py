@@ -114,7 +114,7 @@ class Nodes:
         """Counts, as a call begins, the nodes behind every variable that holds something with a history."""
         # For no storage: up to every such variable.
         looking, call = search_from_users_variables(Search((-1,), graphs=False)), self._births.call
-        self.next_count = call + max(_GAP, call // 4)
+        self.next_count = call + max(_GAP, call // 2)
         self.note(looking)
         found: dict[Key, tuple[Link, torch.Tensor]] = {}
         for link, tensor in _variables(looking):

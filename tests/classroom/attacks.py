@@ -371,7 +371,7 @@ gc.callbacks.append(strike); gc.set_threshold(1); kept.append(weakref.finalize(x
     sys.unraisablehook = strike"""
 TRACES = """
 for ask in (sys.settrace, sys.setprofile, threading.settrace, threading.setprofile, sys.addaudithook):
-    attempt(ask, lambda *given: strike())
+    attempt(ask, lambda *given, left=iter([strike] * 50): next(left, lambda: None)())
 """
 IN_GRADIENT = """
 class Round(torch.autograd.Function):

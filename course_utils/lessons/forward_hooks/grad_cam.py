@@ -46,7 +46,8 @@ def _(trial: Trial) -> Seen:
 def _(trial: Trial) -> Seen:
     model = _model(trial)
     yield "shape for one image", tuple(_map(trial, model, _images(trial, 1)).shape)
-    yield "the maps", _map(trial, model, _images(trial, 4))
+    for index, x in enumerate(_images(trial, 12).split(4)):  # the map of one class may be zero all over
+        yield f"the maps of class {index}", _map(trial, model, x, index=index)
 
 
 @grad_cam.looks("is detached", weight=0.5)
