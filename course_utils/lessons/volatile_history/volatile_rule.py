@@ -44,7 +44,7 @@ def _(trial: Trial) -> Seen:
 
 @volatile_rule.looks("makes the result volatile as soon as one input is", weight=4)
 def _(trial: Trial) -> Seen:
-    lists = [_mixed(trial, _VOLATILE, _PLAIN, of=of) for of in ((_PLAIN,), (_PLAIN, _VOLATILE), (_VOLATILE,))]
+    lists = [_mixed(trial, _VOLATILE, _PLAIN, of=of) for of in 2 * ((_PLAIN,), (_PLAIN, _VOLATILE), (_VOLATILE,))]
     pairs = [_VOLATILE], [_VOLATILE, _PLAIN], [_PLAIN, _VOLATILE], [_VOLATILE, _VOLATILE]
     for inputs in (*pairs, *lists):
         yield _result(trial, inputs)
