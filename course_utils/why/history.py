@@ -46,12 +46,12 @@ def tell_cuts(reason: Reason, scene: Scene, losses: list[torch.Tensor], tensors:
     log, mine = scene.log, scene.log.numbers_of(tensors)
     every: list[Cut | None] = [log.node(node).entered for loss in losses for node in nodes_behind(loss)]
     every += [log.of(leaf, "cut") for loss in losses for leaf in leaves_behind(loss)]
-    ends = {cut: 0 for cut in every if cut is not None and mine & cut.leaves}
-    ends |= {cut: 0 for one in losses if one.grad_fn is None and (cut := log.cut(one)) and cut.how != "values"}
-    for cut in list(ends)[:4]:
+    cuts = list(dict.fromkeys(cut for cut in every if cut is not None and mine & cut.leaves))
+    cuts = cuts or [cut for one in losses if one.grad_fn is None and (cut := log.cut(one)) and cut.how != "values"][:1]
+    for cut in [cut for cut in cuts if cut.how == cuts[0].how][:4]:
         lost = scene.names(one for one in tensors if log.numbers_of([one]) & cut.leaves)
         _tell_cut(reason, cut, lost or scene.names(tensors) or ["the tensor"], "What comes from ")
-    return bool(ends)
+    return bool(cuts)
 
 
 def _tell_places(reason: Reason, log: Log, leaf: torch.Tensor | None = None) -> bool:
