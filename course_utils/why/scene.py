@@ -172,8 +172,9 @@ class Scene:
             site = next((one for one in lines if f"def {code.co_name}" in one.source), lines[0])  # below decorators
             name = name or code.co_qualname.rpartition("<locals>.")[2]
         elif kinds is torch.Tensor:
-            looking = Search((0,), graphs=False)  # from what is copied on
-            looking.run([Root("local", self.name(it), "", "", 0, it) for it in self.in_torch("x")[:1]], _SECONDS)
+            looking, variables = Search((0,), graphs=False), {id(root.value): root.name for root in self._roots()}
+            copied = [(it, self.name(it) or variables.get(id(it), "")) for it in self.in_torch("x")[:1]]
+            looking.run([Root("local", name, "", "", 0, it) for it, name in copied], _SECONDS)
             ways = (path for path in looking.met(torch.Tensor) if path.root.name and path.things[-1] is thing)
             name, site = next(map(_written, ways), name), self.log.node(thing.grad_fn).site
         return (name, site) if name else None
