@@ -71,12 +71,29 @@ def is_in_loop(site: Site) -> bool:
     return isinstance(max(around, key=lambda one: one.lineno, default=None), loops)
 
 
+def returns_nothing(site: Site) -> bool:
+    """Whether the function that begins at a line has no ``return`` of a value, as far as its text is known."""
+    tree = parsed(site.file)
+    every = [one for function, one in statements(tree) if function == site.function] if tree is not None else []
+    return bool(every) and not any(isinstance(one, ast.Return) and one.value is not None for one in every)
+
+
 def is_bound_in(name: str, site: Site) -> bool:
     """Whether the function of a line gives a variable what it computes: it is no argument, and no loop's."""
     tree = parsed(site.file)
     every = (one for function, one in statements(tree) if function == site.function) if tree is not None else ()
     targets = (whole for one in every if isinstance(one, ast.Assign) for whole in one.targets)
     return any(isinstance(part, ast.Name) and part.id == name for whole in targets for part in parts_of(whole))
+
+
+def without_edit(site: Site) -> str:
+    """``h = h + x`` for ``h += x``, where ``h`` is a variable that its function has bound, and no view."""
+    statement = statement_at(site)
+    target = getattr(statement, "target", None)
+    if isinstance(statement, ast.AugAssign) and isinstance(target, ast.Name) and is_bound_in(target.id, site):
+        value = ast.BinOp(ast.Name(target.id, ast.Load()), statement.op, statement.value)
+        return ast.unparse(ast.Assign([target], value, lineno=1))
+    return ""
 
 
 def parts_of(target: ast.expr) -> Iterator[ast.expr]:

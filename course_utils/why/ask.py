@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from itertools import islice
 from traceback import extract_tb
 from typing import cast
 
@@ -10,12 +11,13 @@ import torch
 
 from course_utils.base import explain
 from course_utils.base.text import describe, message_of
+from course_utils.base.torch_private import FunctionBase
 from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.references import probing_alone
 from course_utils.record.operations import tensors_in
-from course_utils.source import statement_at
+from course_utils.source import returns_nothing, statement_at
 from course_utils.why.backward import modified, nan_in_backward, not_finite, second
-from course_utils.why.history import Silence, no_history
+from course_utils.why.history import Silence, no_history, tell_cuts
 from course_utils.why.log import Log, kind_of_bad, spoken
 from course_utils.why.pages import FINE, UNKNOWN, ErrorPage, Reason, page_for
 from course_utils.why.scene import Scene
@@ -77,10 +79,15 @@ def _of_tensor(scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) ->
         return no_history(scene, back.site)
     if not is_loss:
         return Silence(scene, tensor, loss).answer()
-    reason = Reason("", FINE, "Nothing is seen to be wrong with the loss")
-    said = "`{name}` is finite, {number}, and so are the weights behind it and their gradients."
-    reason.tell(said, name=scene.name(tensor) or "loss", number=f"{tensor.item():.4g}")
-    return reason
+    given = {id(one): one for _, _, group in scene.groups for one in group["params"]}
+    ends = (isinstance(it, FunctionBase) or id(getattr(it, "variable", it)) in given for it in nodes_behind(tensor))
+    if given and not any(ends):  # a custom Function may hide weights, as a reentrant checkpoint does
+        reason = Silence(scene, next(iter(given.values())), tensor).unreached()
+        reason.title = "No weight that an optimizer has leads to the loss"
+        return reason
+    said = f"`{scene.name(tensor) or 'loss'}` is finite, {tensor.item():.4g}, and so are "
+    happened = [f"{said}the weights behind it and their gradients."]
+    return Reason("", FINE, "Nothing is seen to be wrong with the loss", happened)
 
 
 def _of_error(error: BaseException | None, log: Log) -> Reason:
@@ -133,9 +140,10 @@ def _by_page(scene: Scene) -> Reason:
     found, role = scene.in_hand(page.about) if page.about else [], "made" if page.about == "tensor" else "defined"
     whole = any(one is own for one in scene.in_torch("x")[:1] for own in scene.in_torch("self")[-1:])  # copied
     verb = " is one of" if len(found) > 1 else ", the whole of what was handed over, is" if whole else " is"
-    said = f"[The {{about}} in question{verb} {{names}}[, {role} in {{{role}}}].]"
+    said = f"[The {{about}} in question{verb} {{names}}[, {role} in {{{role}}}][, and {{nothing}}].]"
     sites = [site for _, site in found if site.file]
-    reason.tell(said, about=page.about, names=[name for name, _ in found], **{role: sites})
+    nothing = "returns nothing" if page.about == "backward" and any(map(returns_nothing, sites)) else ""
+    reason.tell(said, about=page.about, names=[name for name, _ in found], nothing=nothing, **{role: sites})
     if page.facts and (fact := re.search(page.facts[0], scene.message)) is not None:
         reason.happened.append(fact.expand(page.facts[1]))
     known = " ".join((*reason.happened, scene.message))
@@ -148,20 +156,23 @@ def _by_page(scene: Scene) -> Reason:
 
 def _unused(scene: Scene) -> Reason:
     """Which of the tensors the loss does not lead to, what comes from them, and which ones like them it leads to."""
-    reason, asked = Reason("unused_in_graph"), scene.in_torch("t_inputs")[:1] or scene.in_torch("inputs")[:1]
-    reached = {id(one) for one in (*scene.nodes, *scene.leaves)}
-    missing = {id(end): one for one in tensors_in(asked) if id(end := one.grad_fn or one) not in reached}
-    others = [one for one in scene.leaves if all(one is not other for other in tensors_in(asked))]
-    alike = scene.names(one for one in others if any(one.shape == other.shape for other in missing.values()))
-    mine = scene.log.numbers_of(missing.values())  # nothing without a watch
-    cuts = [cut for cut in scene.log.cut_at.values() if mine & cut.leaves]
-    reason.cause = "other_object" if alike else "really_unused" if mine and not cuts else ""
-    named = [(name, it) for name, it, _ in scene.named[:50] if it.grad_fn is not None]
-    ways = ((name, it, {id(getattr(one, "variable", one)) for one in nodes_behind(it)}) for name, it in named)
-    after = [name for name, it, behind in ways if missing.keys() & behind - {id(it.grad_fn)}]
+    reason, reached = Reason("unused_in_graph"), {id(one) for one in (*scene.nodes, *scene.leaves)}
+    asked = list(tensors_in(scene.in_torch("t_inputs")[:1] or scene.in_torch("inputs")[:1]))
+    missing = {id(end): (end, one) for one in asked if id(end := one.grad_fn or one) not in reached}
+    lost, own = [one for _, one in missing.values()], {*map(id, asked)}
+    alike = scene.names(one for one in scene.leaves if id(one) not in own and any(one.shape == it.shape for it in lost))
+    ways = ((name, islice(nodes_behind(it), 1, None)) for name, it, _ in scene.named[:50])  # but for its own node
+    after = [name for name, way in ways if any(id(getattr(one, "variable", one)) in missing for one in way)]
     said = "{raised}, raised it.[ Not in the graph: {names}[, nor what is computed from that, {after}].]"
-    reason.tell(said, raised=scene.here, names=scene.names(missing.values()), after=after)
+    reason.tell(said, raised=scene.here, names=scene.names(lost), after=after)
     reason.tell("[Of the same shape, and in it: {alike}.]", alike=alike)
+    mine = scene.log.numbers_of(lost)  # nothing without a watch
+    if alike:
+        reason.cause = "other_object"
+    elif mine and not tell_cuts(reason, scene, [*scene.roots], lost):
+        cuts = [cut.site for cut in scene.log.cut_at.values() if mine & cut.leaves]
+        reason.tell("[In what was watched, a history of it ended in {cut}.]", cut=cuts)
+        reason.cause = "" if cuts else "really_unused"
     return reason
 
 

@@ -1,6 +1,5 @@
 """Why a tensor was edited or a graph gone through before (``modified``, ``second``), or a number is not finite."""
 
-import ast
 import inspect
 import re
 from typing import Any
@@ -10,9 +9,9 @@ import torch
 from course_utils.base.files import prose
 from course_utils.base.torch_private import FunctionBase
 from course_utils.base.user_code import Site
-from course_utils.graph.recorded import Slot, nodes_behind, saved_slots
-from course_utils.source import is_bound_in, is_in_loop, statement_at
-from course_utils.why.log import Edited, Log, NotFinite, Pass, kind_of_bad, leaves_behind, spoken
+from course_utils.graph.recorded import Slot, leaves_behind, nodes_behind, saved_slots
+from course_utils.source import is_in_loop, without_edit
+from course_utils.why.log import Edited, Log, NotFinite, Pass, kind_of_bad, spoken
 from course_utils.why.pages import LOOK, SILENCES, Reason
 from course_utils.why.scene import Scene
 
@@ -35,7 +34,9 @@ def modified(scene: Scene) -> Reason:
     else:
         reason.tell("It was edited since." if tensor is not None else "A tensor that it needs was edited since.")
         reason.unsure = f"Which line edited it. {LOOK}"
-    reason.tell("{needed:at} is the backward that needed it as it was.", needed=scene.back)
+    called = _callers(log.broken.stack, edits[0].stack)[:1] if edits else []
+    said = "{needed:at}[, on a call from {called:at},] is the backward that needed it as it was."
+    reason.tell(said, needed=scene.back, called=called)
     reason.happened = [" ".join(reason.happened)]
     return reason
 
@@ -62,10 +63,11 @@ def _is_edited(node: Any, slot: Slot) -> bool:
 def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits: list[Edited]) -> None:
     """What a watch has seen edit it since."""
     edit, sites, last = edits[0], list(dict.fromkeys(edit.site for edit in edits)), scene.log.broken
-    by = "" if edit.steps else edit.by
-    reason.tell("Its memory was edited in {edited}[, inside `{by}`].", edited=sites, by=by)
+    by, called = "" if edit.steps else edit.by, {at: 0 for it in edits for at in _callers(it.stack, last.stack)[:1]}
+    said = "Its memory was edited in {edited}[, inside `{by}`][, on a call from {called:at}]."
+    reason.tell(said, edited=sites, by=by, called=list(called))
     reason.cause = "inplace_operation"
-    if edit.steps and last is not None:
+    if edit.steps:
         earlier = [one for one in scene.log.passes if one is not last and one.stack == last.stack]
         carried = [one for one in earlier if node._sequence_nr() < one.at and _is_recorded_anew(scene.log, [node], one)]
         reason.cause = "kept_graph" if carried else "optimizer_step"
@@ -78,29 +80,26 @@ def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits
     elif any(one.tensor.is_leaf and one.tensor.requires_grad for one in scene.names_on(tensor)):
         reason.cure = "Edit it after the backward that needs it, not between the forward pass and that."
     elif len(sites) == 1:
-        reason.code = _without_edit(edit.site)
+        reason.code = without_edit(edit.site)
 
 
-def _without_edit(site: Site) -> str:
-    """``h = h + x`` for ``h += x``, where ``h`` is a variable that its function has bound, and no view."""
-    statement = statement_at(site)
-    target = getattr(statement, "target", None)
-    if isinstance(statement, ast.AugAssign) and isinstance(target, ast.Name) and is_bound_in(target.id, site):
-        value = ast.BinOp(ast.Name(target.id, ast.Load()), statement.op, statement.value)
-        return ast.unparse(ast.Assign([target], value, lineno=1))
-    return ""
+def _callers(way: tuple[Site, ...], other: tuple[Site, ...]) -> list[Site]:
+    """Where two ways lead into one function, the lines at which they parted."""
+    same = len({(one.file, one.function) for one in (*way[:1], *other[:1])}) == 1
+    parted = (pair for pair in zip(way[:0:-1], other[:0:-1], strict=False) if pair[0] != pair[1])
+    return list(next(parted, ())) if same else []
 
 
 def second(scene: Scene) -> Reason:
     """Which part of the graph is used up, the line that made it, the backward that freed it, and what to write."""
     reason, log = Reason("second_backward"), scene.log
     freed = sorted((node for node in scene.nodes if log.freed(node)), key=lambda node: node._sequence_nr())
-    first, again = log.freed(freed[-1]) if freed else None, log.broken
+    first = log.freed(freed[-1]) if freed else None
     if first is None:
         reason.tell("{needed}, goes back through a graph that an earlier backward has used up.", needed=scene.here)
         reason.unsure = f"Which line recorded what is used again, and which backward freed it. {LOOK}"
         return reason
-    same = again is not None and again.stack == first.stack
+    same = log.broken.stack == first.stack
     parts = _parts(scene, first, same)
     reason.cause = _cause(log, first, parts, same)
     # Of a way to what was recorded, the innermost line that was not on one since: others record elsewhere, too.
@@ -112,6 +111,11 @@ def second(scene: Scene) -> Reason:
         "What the graph had saved was freed by the backward in {freed:at}[, {round}]; {needed:at} comes to it again.",
         freed=first.site, needed=scene.here, round="a round before" * (same and reason.cause != "backward_twice"),
     )  # fmt: skip
+    reason.tell("[They were called in {called:at}.]", called=_callers(first.stack, log.broken.stack))
+    behind = {*map(id, scene.leaves)}
+    trained = [(id(one), name) for name, _, group in scene.groups for one in group["params"] if id(one) in behind]
+    names = list(dict.fromkeys(name for _, name in trained)) if len(dict(trained)) == len(trained) else []
+    reason.tell("[{optimizers} train different parts of it.]", optimizers=names * (len(names) > 1))
     return reason
 
 
@@ -162,12 +166,10 @@ def not_finite(scene: Scene, tensor: torch.Tensor) -> Reason:
         numbers = log.numbers_of(leaves_behind(tensor))
         found = next((one.bad for one in log.passes if one.bad is not None and numbers & one.leaves), found)
     if found is not None:
-        _seen(reason, found)
+        may_be = found.backward or tensor.is_leaf  # else it came into the loss: it was not left out
+        _seen(reason, found, may_be and any(spoken(one.name()) == "where" for one in scene.nodes))
     else:
         _shown(reason, scene, tensor)
-    if reason.cause in ("made_forward", "made_backward") and any(spoken(one.name()) == "where" for one in scene.nodes):
-        reason.cure = _cure("where")
-    reason.happened = [" ".join(reason.happened)]
     return reason
 
 
@@ -194,8 +196,8 @@ def nan_in_backward(scene: Scene) -> Reason:
     return reason
 
 
-def _seen(reason: Reason, found: NotFinite) -> None:
-    """What a watch has seen make it."""
+def _seen(reason: Reason, found: NotFinite, left_out: bool = False) -> None:
+    """What a watch has seen make it; whether a ``where`` may have left out what is so."""
     first = found
     while first.before is not None:
         first = first.before
@@ -211,6 +213,8 @@ def _seen(reason: Reason, found: NotFinite) -> None:
             had="had kept" if first.backward else "was given", numbers=", ".join(first.inputs),
         )  # fmt: skip
         reason.cure = _cure("overflow" if op == "pow" and first.what == "inf" and not first.backward else op)
+        if left_out and not (first.backward and first.what == "inf"):  # times zero, it would be NaN at once
+            reason.cure = f"{reason.cure} {_cure('where')}".strip()
     if found is not first:
         became = found.site if found.site != first.site else None
         reason.tell("The infinity became a NaN[ in {became_NaN}].", became_NaN=became)

@@ -7,8 +7,8 @@ import torch
 
 from course_utils.base.text import describe
 from course_utils.base.user_code import Site
-from course_utils.graph.recorded import nodes_behind, saved_slots
-from course_utils.why.log import Cut, leaves_behind, spoken
+from course_utils.graph.recorded import leaves_behind, nodes_behind, saved_slots
+from course_utils.why.log import Cut, Log, spoken
 from course_utils.why.pages import FINE, LOOK, SILENCES, UNKNOWN, Reason
 from course_utils.why.scene import Scene
 
@@ -34,17 +34,32 @@ def no_history(scene: Scene, back: Site | None = None) -> Reason:
     return reason
 
 
-def _tell_cut(reason: Reason, cut: Cut, subject: str) -> None:
+def _tell_cut(reason: Reason, cut: Cut, subject: str | list[str], whose: str = "") -> None:
     """Says where a history ended, and which line switched recording off."""
     reason.cause, how = SILENCES["cuts"][cut.how]
-    said = "{subject} has no history: it ended in {cut}. There, {how}[: {switched_off}, did that]."
+    said = f"{whose}{{subject}} has no history: it ended in {{cut}}. There, {{how}}[: {{switched_off}}, did that]."
     reason.tell(said, subject=subject, cut=cut.site, how=how, switched_off=cut.switch)
 
 
-def _tell_places(reason: Reason, places: list[Site]) -> None:
-    """Names the lines at which a value went on as a number or an array, where a watch cannot follow it."""
-    reason.cause, reason.unsure = "cut_history", f"Where the value went from there. {_UNSEEN}"
-    reason.tell("In what was watched, a history ended in {cut}.", cut=places[:3])
+def tell_cuts(reason: Reason, scene: Scene, losses: list[torch.Tensor], tensors: list[torch.Tensor]) -> bool:
+    """Says where what comes from some tensors lost its history on its way to losses; whether that was seen."""
+    log, mine = scene.log, scene.log.numbers_of(tensors)
+    every: list[Cut | None] = [log.node(node).entered for loss in losses for node in nodes_behind(loss)]
+    every += [log.of(leaf, "cut") for loss in losses for leaf in leaves_behind(loss)]
+    cuts = list(dict.fromkeys(cut for cut in every if cut is not None and mine & cut.leaves))
+    cuts = cuts or [cut for one in losses if one.grad_fn is None and (cut := log.cut(one)) and cut.how != "values"][:1]
+    for cut in [cut for cut in cuts if cut.how == cuts[0].how][:4]:
+        lost = scene.names(one for one in tensors if log.numbers_of([one]) & cut.leaves)
+        _tell_cut(reason, cut, lost or scene.names(tensors) or ["the tensor"], "What comes from ")
+    return bool(cuts)
+
+
+def _tell_places(reason: Reason, log: Log, leaf: torch.Tensor | None = None) -> bool:
+    """Names the lines at which a value went on as a number or an array, where a watch cannot follow it, if any."""
+    if places := log.cuts_not_followed(leaf)[:3]:
+        reason.cause, reason.unsure = "cut_history", f"Where the value went from there. {_UNSEEN}"
+        reason.tell("In what was watched, a history ended in {cut}.", cut=places)
+    return bool(places)
 
 
 def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str, values: Cut | None) -> None:
@@ -66,8 +81,8 @@ def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str,
         if values is not None:
             reason.cause = "cut_history"
             reason.tell("It was computed from a new tensor, made of plain values in {cut}.", cut=values.site)
-        if watched and (places := scene.log.cuts_not_followed()):
-            _tell_places(reason, places)
+        if watched:
+            _tell_places(reason, scene.log)
 
 
 class Silence:
@@ -137,7 +152,7 @@ class Silence:
         loss = next((loss for loss, end in ends if end is self.tensor or end is self.tensor.grad_fn), None)
         slots = [slot for node in nodes_behind(loss) for slot in saved_slots(node)] if loss is not None else []
         if loss is None and self.passed is None:
-            self._unreached()
+            self.unreached()
         elif self.passed is None and not any(slot.freed for slot in slots):
             said = "`{name}` is in the graph of `{loss}`, and no backward has gone through it[, or {cleared}]."
             unclear = "" if any(slot.value is not None for slot in slots) else "its gradient was cleared since"
@@ -150,26 +165,19 @@ class Silence:
         else:
             self._say("cleared", "A gradient came to `{name}`[ in {backward}] and was cleared.", backward=self.back)
 
-    def _unreached(self) -> None:
+    def unreached(self) -> Reason:
         """No loss leads to it."""
-        log, loss, named = self.log, next(iter(self.losses), None), self.scene.name(self.loss)
+        reason, log, losses, named = self.reason, self.log, self.losses, self.scene.name(self.loss)
         whose = f"the graph of `{named}`" if named else "the graph of any loss at hand"
-        plain = (self.scene.name(loss) or "the loss") if loss is not None and loss.is_leaf else ""
+        plain = (self.scene.name(losses[0]) or "the loss") if losses and losses[0].is_leaf else ""
         self._say("unused", "`{name}` is not in {whose}[; `{plain}` has no history].", whose=whose, plain=plain)
         if not self.watched:
-            self.reason.unsure = f"Whether it was not used, or its history ended on the way. {LOOK}"
-            return
-        mine, nodes = log.numbers_of([self.tensor]), (node for one in self.losses for node in nodes_behind(one))
-        cuts = [cut for node in nodes if (cut := log.node(node).entered) is not None and mine & cut.leaves]
-        cuts += [cut for one in self.losses if one.grad_fn is None and (cut := log.cut(one)) is not None]
-        if cuts:
-            _tell_cut(self.reason, cuts[0], f"What comes from `{self.name}`")
-        elif places := log.cuts_not_followed(self.tensor):
-            _tell_places(self.reason, places)
-        else:
-            new = [leaf for one in self.losses for leaf in leaves_behind(one) if not self.scene.name(leaf)]
+            reason.unsure = f"Whether it was not used, or its history ended on the way. {LOOK}"
+        elif not (tell_cuts(reason, self.scene, losses, [self.tensor]) or _tell_places(reason, log, self.tensor)):
+            new = [leaf for one in losses for leaf in leaves_behind(one) if not self.scene.name(leaf)]
             if sites := [cut.site for leaf in new if (cut := log.of(leaf, "cut")) is not None and cut.how == "values"]:
                 self._say("cut_history", "The loss leads to a new tensor, made of plain values in {cut}.", cut=sites)
+        return reason
 
     def _zero(self) -> None:
         """Whether its gradient is zero."""
@@ -186,23 +194,17 @@ class Silence:
         else:
             self._say("zero_gradient", zero + ", though it arrived.")
 
-    @functools.cached_property
-    def groups(self) -> list[tuple[str, torch.optim.Optimizer, dict[str, Any]]]:
-        """The groups of every optimizer, with its name."""
-        every = self.scene.objects(torch.optim.Optimizer)
-        return [(name, one, group) for name, one in every for group in one.param_groups]
-
     def _moves(self) -> None:
         """Whether an optimizer changes it."""
-        if not self.groups or self.gradient is None or not self.tensor.is_leaf:
+        if not self.scene.groups or self.gradient is None or not self.tensor.is_leaf:
             return
-        mine = [found for found in self.groups if any(one is self.tensor for one in found[2]["params"])]
+        mine = [found for found in self.scene.groups if any(one is self.tensor for one in found[2]["params"])]
         name, _, group = mine[0] if mine else ("", None, {})
         if not name:
-            given = [one for _, _, group in self.groups for one in group["params"]]
+            given = [one for _, _, group in self.scene.groups for one in group["params"]]
             twin = self.scene.names(one for one in given if one.shape == self.tensor.shape)[:1]
             said = "`{name}`[, made in {made},] has a gradient, and is not in {others}[, which has {twin}{same}]."
-            others = [*dict.fromkeys(name for name, _, _ in self.groups)]
+            others = [*dict.fromkeys(name for name, _, _ in self.scene.groups)]
             self._say("not_in_optimizer", said, others=others, twin=twin, same=", of the same shape", made=self.made)
         elif not float(group["lr"]):
             self._say("learning_rate_zero", "`{optimizer}` moves `{name}` with a learning rate of 0.", optimizer=name)
@@ -216,4 +218,4 @@ class Silence:
         """Whether an optimizer has changed it, as far as that leaves a trace."""
         if self.watched:
             return any(edit.steps for edit in self.log.of(self.tensor, "edits") or ())
-        return self.tensor._version > 1 or any(one.state.get(self.tensor) for _, one, _ in self.groups)
+        return self.tensor._version > 1 or any(one.state.get(self.tensor) for _, one, _ in self.scene.groups)

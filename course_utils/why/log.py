@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import islice
 from traceback import walk_stack
 from types import FrameType
 from typing import Any
@@ -16,12 +15,8 @@ import torch
 
 from course_utils.base.user_code import NOWHERE, Site, is_user_file, user_site
 from course_utils.graph import operation_name
-from course_utils.graph.recorded import nodes_behind
 from course_utils.record.storages import OLD, Listener, Recorder, Storage
 from course_utils.why.pages import SILENCES
-
-MOST_NODES = 30_000
-"""Of a larger graph, no more is looked at while a program runs."""
 
 _PREFIX = re.compile(r"^_+|^(native|cudnn|fused|safe)_|_backward$")
 
@@ -33,7 +28,7 @@ class Call:
     name: str = ""
     site: Site = NOWHERE
     entered: "Cut | None" = None  # where the history of something that it was given had ended
-    stack: tuple[Site, ...] = ()  # of one that recorded, the user's lines that were running, innermost first
+    stack: tuple[Site, ...] = ()  # of one that recorded or edited, the user's lines that were running, innermost first
 
 
 @dataclass(eq=False)
@@ -74,13 +69,13 @@ class NotFinite(Call):
 class Pass:
     """One backward pass."""
 
-    site: Site  # the user's line
-    stack: tuple[Site, ...]  # those that were running, innermost first
-    at: int  # the number that the next node would have got
-    roots: frozenset[int]  # the numbers of the nodes that it began at
-    nodes: frozenset[tuple[str, int]]  # those that it went through, by name and number
-    keeps: bool  # what they had saved
-    leaves: frozenset[int]  # the numbers of their memory
+    site: Site = NOWHERE  # the user's line
+    stack: tuple[Site, ...] = ()  # those that were running, innermost first
+    at: int = -1  # the number that the next node would have got
+    roots: frozenset[int] = frozenset()  # the numbers of the nodes that it began at
+    nodes: frozenset[tuple[str, int]] = frozenset()  # those that it went through, by name and number
+    keeps: bool = False  # what they had saved
+    leaves: frozenset[int] = frozenset()  # the numbers of their memory
     failed: bool = False
     bad: NotFinite | None = None  # the first in it
 
@@ -109,7 +104,7 @@ class Log:
         self.switches: dict[int, Site] = {}
         self.passes, self.count = deque[Pass](maxlen=64), 0  # the latest, and how many there were
         self.running: list[Pass] = []
-        self.broken: Pass | None = None  # the latest that ended in an error
+        self.broken = Pass()  # the latest that ended in an error
         self.first_bad: NotFinite | None = None
         self.failed = 0
         self.ended: float | None = None
@@ -175,12 +170,6 @@ class Log:
         """The latest backward pass that led to a leaf."""
         numbers = self.numbers_of([tensor])
         return next((one for one in reversed(self.passes) if numbers & one.leaves and not one.failed), None)
-
-
-def leaves_behind(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """The leaves that a tensor was computed from; itself, where it is one."""
-    nodes = islice(nodes_behind(tensor), MOST_NODES)
-    return [tensor] if tensor.is_leaf else [node.variable for node in nodes if hasattr(node, "variable")]
 
 
 def kind_of_bad(tensor: torch.Tensor) -> str:

@@ -45,11 +45,7 @@ def add_why(ipython: Any) -> None:
 
 
 def run_as_it_stands(ipython: Any, cell: str, magic: str) -> Any:
-    """Runs the cell below a magic; its lines are those of the cell as it stands in the notebook, under its number.
-
-    Returns:
-        IPython's result of it.
-    """
+    """IPython's result of the cell below a magic, whose lines are those of the cell as it stands, under its number."""
     first = "" if cell.lstrip().startswith("%%") else f"# {magic}\n"
     numbers = getattr(ipython.compile, "_filename_map", {})
     before = dict(numbers)

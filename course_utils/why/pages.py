@@ -87,11 +87,7 @@ def page_for(message: str) -> ErrorPage | None:
 
 
 def read(path: Path) -> ErrorPage:
-    """One page.
-
-    Raises:
-        ValueError: it is no TOML, or a field is missing or unknown; the message names the file.
-    """
+    """One page. Raises what ``pages`` does."""
     values = read_toml(path)
     needed = {"kind", "messages", "title", "explained", "program", "means", "causes"}
     require_fields(path, "the page", values, needed, {"about", "reads", "prints", "facts"})
@@ -150,18 +146,14 @@ class Reason(Shown):
         """
         for role, value in known.items():
             known[role] = value[:4] if isinstance(value, list) else None if value == NOWHERE else value
-            for one in known[role] if isinstance(value, list) else [value]:
-                self.point(role.replace("_", " "), one)
+            sites = [one for one in (known[role] if isinstance(value, list) else [value]) if isinstance(one, Site)]
+            lines = dict.fromkeys((role.replace("_", " "), one) for one in sites if one.file)
+            self.lines += [line for line in lines if line not in self.lines]
         while part := re.search(r"\[([^][]*)\]", text):
             whole = all(known[name] for name in re.findall(r"\{(\w+)", part[1]))
             text = text[: part.start()] + part[1] * whole + text[part.end() :]
         text = re.sub(r"\{(\w+)(:at)?\}", lambda name: _in_words(known[name[1]], not name[2]), text)
         self.happened += [text[:1].upper() + text[1:]] * bool(text)
-
-    def point(self, role: str, site: Any) -> None:
-        """Adds a line, where it is known and new in this role."""
-        if isinstance(site, Site) and site.file and (role, site) not in self.lines:
-            self.lines.append((role, site))
 
     def done(self, age: str = "") -> "Reason":
         """Itself, with the texts of its page, or of ``silences.toml`` where it has none.
@@ -169,7 +161,9 @@ class Reason(Shown):
         Args:
             age: how old what was seen is; "" where that need not be said.
         """
-        page = next((page for page in pages() if page.key == self.page), None)
+        page, said = next((page for page in pages() if page.key == self.page), None), " ".join(self.happened)
+        fitting, texts = SILENCES["fitting"].get(self.cause, {}), SILENCES.get(self.cause, {})
+        self.cure = self.cure or next((prose(fitting[seen]) for seen in fitting if re.search(seen, said)), "")
         if page is not None:
             self.title, self.means, self.explained = page.title, page.means, page.explained
             known = next((one for one in page.causes if one.key == self.cause), None)
@@ -177,9 +171,9 @@ class Reason(Shown):
                 self.cure, self.explained = self.cure or known.cure, known.explained
             elif not self.cause and not self.cure and not self.unsure:
                 self.happened += [f"Perhaps: {one.cause} {one.cure}" for one in page.causes[:3]]
-        elif texts := SILENCES.get(self.cause):
-            self.means, self.cure = prose(texts.get("means", "")), self.cure or prose(texts.get("cure", ""))
-            self.explained = tuple(texts["explained"])
+        elif texts:
+            self.means, self.explained = prose(texts.get("means", "")), tuple(texts["explained"])
+        self.cure = self.cure or prose(texts.get("cure", ""))
         self.happened = self.happened or [self.title]
         if age and any(role not in ("raised", "needed", "defined") for role, _ in self.lines):
             self.tell("The lines are as a watch has seen them that ended {age} ago.", age=age)

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import torch
 
 from course_utils.base.user_code import NOWHERE, Site, is_user_file
-from course_utils.graph.recorded import nodes_behind, storages_of
+from course_utils.graph.recorded import leaves_behind, nodes_behind, storages_of
 from course_utils.graph.references import living
 from course_utils.graph.steps import local_variables, steps
 from course_utils.holders import users_roots
 from course_utils.holders.search import Path, Root, Search
 from course_utils.record.operations import tensors_in
-from course_utils.why.log import Log, leaves_behind
+from course_utils.why.log import Log
 
 _SECONDS = 0.15  # so long may the search for names take
 _ABOUT: dict[str, tuple[Any, str]] = {
@@ -136,6 +136,11 @@ class Scene:
         found = ((name, one, before) for name, one, before in ways if issubclass(type(one), kind))
         return [(name, one) for name, one, before in found if not any(issubclass(type(it), kind) for it in before)]
 
+    @functools.cached_property
+    def groups(self) -> list[tuple[str, torch.optim.Optimizer, dict[str, Any]]]:
+        """The groups of every optimizer, with its name."""
+        return [(name, one, group) for name, one in self.objects(torch.optim.Optimizer) for group in one.param_groups]
+
     def in_hand(self, about: str, most: int = 500) -> list[tuple[str, Site]]:
         """What of the user's an error is ``about``, a word of its page, by name and line: what variables of PyTorch's
         functions on its way lead to first; or each hook, or Function of the graph, that has the name in the message.
@@ -167,7 +172,11 @@ class Scene:
             site = next((one for one in lines if f"def {code.co_name}" in one.source), lines[0])  # below decorators
             name = name or code.co_qualname.rpartition("<locals>.")[2]
         elif kinds is torch.Tensor:
-            site = self.log.node(thing.grad_fn).site
+            looking, variables = Search((0,), graphs=False), {id(root.value): root.name for root in self._roots()}
+            copied = [(it, self.name(it) or variables.get(id(it), "")) for it in self.in_torch("x")[:1]]
+            looking.run([Root("local", name, "", "", 0, it) for it, name in copied], _SECONDS)
+            ways = (path for path in looking.met(torch.Tensor) if path.root.name and path.things[-1] is thing)
+            name, site = next(map(_written, ways), name), self.log.node(thing.grad_fn).site
         return (name, site) if name else None
 
     @functools.cached_property

@@ -15,9 +15,9 @@ from torch.utils.checkpoint import CheckpointFunction
 from course_utils.base.torch_private import current_autograd_node, current_graph_task, sequence_number
 from course_utils.base.user_code import NOWHERE, is_user_file, outside, user_site
 from course_utils.graph import operation_name
-from course_utils.graph.recorded import saved_slots
+from course_utils.graph.recorded import leaves_behind, saved_slots
 from course_utils.record.operations import Run, tensors_in
-from course_utils.why.log import Call, Cut, Edited, Log, NotFinite, kind_of_bad, leaves_behind, range_of
+from course_utils.why.log import Call, Cut, Edited, Log, NotFinite, kind_of_bad, range_of
 
 _OPTIMIZERS = f"{torch.__path__[0]}/optim/"
 
@@ -113,14 +113,14 @@ class _Operation:
 
     def _edit(self) -> None:
         """Notes what was written to, by an optimizer or not."""
-        codes = [frame.f_code for frame, _ in walk_stack(self.frame)]
+        codes, stack = [frame.f_code for frame, _ in walk_stack(self.frame)], self.log.stack(self.frame)
         steps = any(code.co_filename.startswith(_OPTIMIZERS) for code in codes)  # of the user's own class
         inside = itertools.takewhile(lambda code: not is_user_file(code.co_filename), codes)
         by = next((code.co_qualname for code in inside if not code.co_name.startswith("_")), "")
         for tensor in tensors_in([self.args[at] for at in self.writes if at < len(self.args)]):
             version = 0 if tensor.is_inference() else tensor._version + 1  # it is counted above this, and afterwards
             in_part = tensor._base is not None and tensor.numel() < tensor._base.numel()
-            self.log.edit(tensor, Edited(self.name, self.site, version=version, by=by, steps=steps, in_part=in_part))
+            self.log.edit(tensor, Edited(self.name, self.site, None, stack, version, by, steps, in_part))
 
     def _ended(self, floats: bool) -> Cut | None:
         """Where something with a history went in and nothing was recorded, the history ended."""
@@ -162,11 +162,8 @@ class _Operation:
         known = [bad for tensor in others if (bad := log.of(tensor, "bad")) is not None]
         if same := [bad for bad in known if bad.what == what]:
             return same[0]
-        call, kept, node = (
-            Call(self.name, self.site),
-            self.tensors,
-            current_autograd_node() if self.in_backward else None,
-        )
+        call, kept = Call(self.name, self.site), self.tensors
+        node = current_autograd_node() if self.in_backward else None
         if node is not None:  # the call that recorded it; what it was given on the way back is not what it kept
             kept = [slot.value for slot in saved_slots(node, False) if slot.value is not None]
             call = log.node(node) if log.node(node).site.file else Call(operation_name(node.name()), self.site)

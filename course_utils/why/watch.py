@@ -15,11 +15,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from course_utils.base.torch_private import sequence_number
 from course_utils.base.user_code import Site, is_user_file, user_site
-from course_utils.graph.recorded import nodes_behind
+from course_utils.graph.recorded import MOST_NODES, leaves_behind, nodes_behind
 from course_utils.graph.steps import local_variables
 from course_utils.record import NEW_THREADS, Shared, replaced
 from course_utils.record.operations import OperationWatch, tensors_in
-from course_utils.why.log import MOST_NODES, Edited, Log, Pass, leaves_behind
+from course_utils.why.log import Edited, Log, Pass
 from course_utils.why.seen import Witness
 
 latest = [Log()]  # what the latest watch has seen; nothing where there was none
@@ -70,14 +70,12 @@ class watch_why:
         every = itertools.chain.from_iterable(map(nodes_behind, roots))
         nodes = (node for node in itertools.islice(every, MOST_NODES) if not hasattr(node, "variable"))
         one = Pass(
-            site=user_site(frame),
-            stack=log.stack(frame),
-            at=sequence_number(),
+            user_site(frame), log.stack(frame), sequence_number(),
             roots=frozenset(root.grad_fn._sequence_nr() for root in roots if root.grad_fn is not None),
             nodes=frozenset((node.name(), node._sequence_nr()) for node in nodes),
             keeps=bool(kwargs.get("create_graph") if keeps is None else keeps),
             leaves=log.numbers_of(leaf for root in roots for leaf in leaves_behind(root)),
-        )
+        )  # fmt: skip
         if any(root.numel() == 1 for root in roots):
             one.bad = next((bad for root in roots if (bad := log.of(root, "bad"))), None)
         del roots, every, nodes, frame
@@ -96,9 +94,9 @@ class watch_why:
 
     def _step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         """Notes that an optimizer has edited its parameters."""
-        site = user_site(sys._getframe(1))
+        site, stack = user_site(sys._getframe(1)), self.log.stack(sys._getframe(1))
         for one in (one for group in optimizer.param_groups for one in group["params"] if one.grad is not None):
-            self.log.edit(one, Edited("step", site, version=one._version, steps=True))
+            self.log.edit(one, Edited("step", site, None, stack, one._version, steps=True))
 
     def _switch(self, switch: Callable, *args: Any, **kwargs: Any) -> Any:
         """Switches recording on or off, and notes who switched it off."""
