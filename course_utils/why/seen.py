@@ -106,7 +106,7 @@ class _Operation:
             cut = self.log.cut(tensor)
             for memory in self.log.memory(tensor):
                 if cut is not None:
-                    found = cut if found is None or found.how == "values" else found
+                    found = cut if found is None or found.how in ("values", "gradient") else found
                 elif memory.recorded and torch.is_grad_enabled():
                     found = memory.cut or self._cut("data", memory.tensor() if memory.tensor is not None else None)
         return found
