@@ -167,14 +167,11 @@ def _is_only_logged(found: Finding) -> bool:
     """Whether a number will do: in the file of the line that keeps, what is kept is added to and logged, and read
     nowhere else. In doubt a tensor is needed.
     """
-    tree = parsed(found.line.file) if found.line is not None else None
-    if tree is None:
-        return False
     kind, last = found.holder.tail
     name = found.holder.before_tail[1] if kind == "key" else last
-    nodes = list(ast.walk(tree))
+    nodes = list(ast.walk(parsed(found.line.file if found.line is not None else "")))
     logged = {id(_base(place)) for node in nodes for place in _logs(node, name)}
-    return all(id(node) in logged for node in nodes if _is_named(node, name))
+    return len(nodes) > 1 and all(id(node) in logged for node in nodes if _is_named(node, name))
 
 
 def _logs(node: ast.AST, name: str) -> list[ast.expr]:

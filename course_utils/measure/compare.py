@@ -7,7 +7,6 @@ on another machine where seconds do not.
 
 import statistics
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -146,10 +145,13 @@ def compare(
     _check(alternatives, baseline)
     baseline = baseline or next(iter(alternatives))
     flops, peaks, held, ratios, seconds = {}, {}, {}, {}, {}
-    with _same_random_numbers() as rewind, UNCOMPILED.on():
+    devices = [*range(torch.cuda.device_count())] if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices), UNCOMPILED.on():
 
         def prepare() -> None:
-            rewind()
+            torch.default_generator.manual_seed(0)
+            if devices:
+                torch.cuda.manual_seed_all(0)
             if before is not None:
                 before()
 
@@ -187,19 +189,3 @@ def _check(alternatives: object, baseline: str) -> None:
     if baseline and baseline not in alternatives:
         names = ", ".join(alternatives)
         raise ValueError(explain(f"compare(baseline={baseline!r}) was called.", f"one of {names}."))
-
-
-@contextmanager
-def _same_random_numbers():
-    devices = []
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        devices = [torch.cuda.current_device()]
-    with torch.random.fork_rng(devices=devices):
-        states = torch.get_rng_state(), [torch.cuda.get_rng_state(device) for device in devices]
-
-        def rewind() -> None:
-            torch.set_rng_state(states[0])
-            for device, state in zip(devices, states[1], strict=True):
-                torch.cuda.set_rng_state(state, device)
-
-        yield rewind

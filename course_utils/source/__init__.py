@@ -7,9 +7,11 @@ import functools
 import linecache
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from course_utils.base.user_code import Site, is_user_file
 
+_EMPTY = ast.Module([], [])
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
 
 
@@ -21,41 +23,43 @@ def users_files() -> list[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _tree(file: str, source: str) -> ast.Module | None:
+def _tree(file: str, source: str) -> ast.Module:
     try:
         return ast.parse(source)
     except SyntaxError:
-        return None
+        return _EMPTY
 
 
-def parsed(file: str, *words: str) -> ast.Module | None:
-    """The syntax of a file; None where it is not Python, not there, or has none of the words that are asked for.
+def parsed(file: str, *words: str) -> ast.Module:
+    """The syntax of a file; an empty one where it is not Python, not there, or has none of the words asked for.
 
     Words are looked for in the text first: a project of hundreds of modules is not parsed for one name.
     """
     source = "".join(linecache.getlines(file))
     named = not words or any(word in source or not word.isidentifier() for word in words)
-    return _tree(file, source) if source and named else None
+    return _tree(file, source) if named else _EMPTY
 
 
-def statements(
-    parent: ast.AST, function: str = "<module>", in_function: bool = False
-) -> Iterator[tuple[str, ast.stmt]]:
-    """The statements that store, call or return something, each with the name of the function that it stands in."""
+def in_functions(parent: ast.AST, function: str = "<module>", inner: str = "") -> Iterator[tuple[str, Any]]:
+    """Everything in a tree, with the name of the function that it stands in, a function or a class with its own."""
     for child in ast.iter_child_nodes(parent):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            outer = "" if function == "<module>" else f"{function}.<locals>." if in_function else f"{function}."
-            yield from statements(child, f"{outer}{child.name}", not isinstance(child, ast.ClassDef))
+            name = f"{inner}{child.name}"
+            yield name, child
+            yield from in_functions(child, name, f"{name}{'' if isinstance(child, ast.ClassDef) else '.<locals>'}.")
         else:
-            if isinstance(child, _SIMPLE):
-                yield function, child
-            yield from statements(child, function, in_function)
+            yield function, child
+            yield from in_functions(child, function, inner)
+
+
+def statements(tree: ast.AST) -> Iterator[tuple[str, ast.stmt]]:
+    """The statements that store, call or return something, each with the name of the function that it stands in."""
+    return ((function, one) for function, one in in_functions(tree) if isinstance(one, _SIMPLE))
 
 
 def statement_at(site: Site) -> ast.stmt | None:
     """The statement of a line that stores, calls or returns something; None where there is none such, or several."""
-    tree = parsed(site.file)
-    every = (one for _, one in statements(tree)) if tree is not None else ()
+    every = (one for _, one in statements(parsed(site.file)))
     found = [one for one in every if one.lineno <= site.line <= (one.end_lineno or 0)]
     return found[0] if len(found) == 1 else None
 
@@ -65,7 +69,7 @@ def is_in_loop(site: Site) -> bool:
     loops = (ast.For, ast.While, ast.AsyncFor)
     functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
     around = [
-        one for one in ast.walk(parsed(site.file) or ast.Module([], []))
+        one for one in ast.walk(parsed(site.file))
         if isinstance(one, (*loops, *functions)) and one.lineno <= site.line <= (one.end_lineno or 0)
     ]  # fmt: skip
     return isinstance(max(around, key=lambda one: one.lineno, default=None), loops)
@@ -73,15 +77,13 @@ def is_in_loop(site: Site) -> bool:
 
 def returns_nothing(site: Site) -> bool:
     """Whether the function that begins at a line has no ``return`` of a value, as far as its text is known."""
-    tree = parsed(site.file)
-    every = [one for function, one in statements(tree) if function == site.function] if tree is not None else []
+    every = [one for function, one in statements(parsed(site.file)) if function == site.function]
     return bool(every) and not any(isinstance(one, ast.Return) and one.value is not None for one in every)
 
 
 def is_bound_in(name: str, site: Site) -> bool:
     """Whether the function of a line gives a variable what it computes: it is no argument, and no loop's."""
-    tree = parsed(site.file)
-    every = (one for function, one in statements(tree) if function == site.function) if tree is not None else ()
+    every = (one for function, one in statements(parsed(site.file)) if function == site.function)
     targets = (whole for one in every if isinstance(one, ast.Assign) for whole in one.targets)
     return any(isinstance(part, ast.Name) and part.id == name for whole in targets for part in parts_of(whole))
 

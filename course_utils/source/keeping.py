@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from course_utils.base.user_code import Site
 from course_utils.holders.holder import Holder
-from course_utils.source import called_name, parsed, parts_of, statements, users_files
+from course_utils.source import called_name, in_functions, parsed, parts_of, statement_at, statements, users_files
 
 _ADDS = {
     "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "setdefault", "put", "push",
     "put_nowait", "register_buffer", "__setitem__", "set", "add_param_group",
 }  # fmt: skip
+_MAKES_EMPTY = {"list", "dict", "set", "deque", "defaultdict", "OrderedDict", "zeros", "tensor", "empty"}
 _ADDS_TO_FIRST = {"heappush", "heappushpop", "insort", "insort_left", "insort_right", "setattr"}
 
 Ran = Collection[tuple[str, int]]
@@ -57,10 +58,7 @@ def _line_in(files: Sequence[str], holder: Holder, ran: Ran) -> Site | None:
 
 def _same_under_another_name(site: Site, holder: Holder) -> Holder | None:
     """What a line gives a variable to hold, where that is another's: ``actions = model.saved_actions``."""
-    try:
-        (statement,) = ast.parse(site.source).body
-    except (SyntaxError, ValueError):
-        return None
+    statement = statement_at(site)
     value = statement.value if isinstance(statement, ast.Assign) else None
     if isinstance(value, ast.Attribute):
         return replace(holder, tail=("attribute", value.attr), scope="attribute", where="", before_tail=("", ""))
@@ -71,7 +69,7 @@ def _aliases(files: Sequence[str], holder: Holder) -> Iterator[Holder]:
     """The holder under the name that a function gives it which it is handed to: ``note(losses, loss)``."""
     called: list[tuple[str, int | str]] = []
     for file in files:
-        for node in ast.walk(parsed(file, holder.tail[1]) or ast.Module([], [])):
+        for node in ast.walk(parsed(file, holder.tail[1])):
             if isinstance(node, ast.Call):
                 name = called_name(node)
                 called += [(name, at) for at, value in enumerate(node.args) if _ends_in(value, holder.tail)]
@@ -80,8 +78,8 @@ def _aliases(files: Sequence[str], holder: Holder) -> Iterator[Holder]:
                 handed = getattr(node.args[0], "attr", getattr(node.args[0], "id", "")) if node.args else ""
                 called += [(handed, at) for at, value in enumerate(node.args[1:]) if _ends_in(value, holder.tail)]
     for file in dict.fromkeys((*files, *users_files())) if called else ():
-        for function, node in _functions(parsed(file, *{name for name, _ in called}) or ast.Module([], [])):
-            for name, at in called:
+        for function, node in in_functions(parsed(file, *{name for name, _ in called})):
+            for name, at in called if isinstance(node, ast.FunctionDef) else ():
                 words = [argument.arg for argument in node.args.args]
                 words = words[1:] if words[:1] == ["self"] else words
                 word = at if isinstance(at, str) else words[at] if at < len(words) else ""
@@ -91,22 +89,12 @@ def _aliases(files: Sequence[str], holder: Holder) -> Iterator[Holder]:
                     )
 
 
-def _functions(parent: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
-    for child in ast.iter_child_nodes(parent):
-        if isinstance(child, ast.FunctionDef):
-            yield f"{inside}{child.name}", child
-            yield from _functions(child, f"{inside}{child.name}.<locals>.")
-        else:
-            yield from _functions(child, f"{inside}{child.name}." if isinstance(child, ast.ClassDef) else inside)
-
-
 def _candidates(file: str, holder: Holder) -> Iterator[tuple[int, int, Site]]:
     """Lines that may be the one: how likely each is where it stands, how likely by itself (``_worth``), the line."""
     of_a_function = holder.scope in ("local", "variable", "default") and holder.tail[0] != "attribute"
-    tree = parsed(file, holder.tail[1]) if file == holder.file or not of_a_function else None
-    if tree is None:
+    if of_a_function and file != holder.file:
         return
-    for function, statement in statements(tree):
+    for function, statement in statements(parsed(file, holder.tail[1])):
         worth = _worth(statement, holder)
         if not worth:
             continue
@@ -162,17 +150,14 @@ def as_written(holder: Holder, line: Site | None) -> str:
     if line is not None and holder.name.endswith("[...]"):
         found = [
             ast.unparse(node.slice)
-            for node in ast.walk(parsed(line.file) or ast.Module([], []))
+            for node in ast.walk(parsed(line.file))
             if isinstance(node, ast.Subscript) and node.lineno == line.line and _ends_in(node.value, holder.tail)
         ]
         return f"{holder.name.removesuffix('[...]')}[{found[0]}]" if found else holder.name
     if line is None or holder.scope != "attribute" or not holder.name.startswith("self.") or holder.hook:
         return holder.name
-    try:
-        tree = ast.parse(line.source)
-    except SyntaxError:
-        return holder.name
-    for node in ast.walk(tree):
+    statement = statement_at(line)
+    for node in ast.walk(statement) if statement is not None else ():
         if _ends_in(node, holder.tail) and isinstance(node, ast.Attribute):
             text = ast.unparse(node)
             plain = all(isinstance(part, (ast.Attribute, ast.Name, ast.expr_context)) for part in ast.walk(node))
@@ -220,7 +205,4 @@ def _is_empty(node: ast.AST) -> bool:
     """What a variable is given before anything is kept: 0, None, [], {}, ``list()``."""
     if isinstance(node, (ast.Constant, ast.List, ast.Dict, ast.Set)):
         return not getattr(node, "elts", getattr(node, "keys", []))
-    name = getattr(getattr(node, "func", None), "id", getattr(getattr(node, "func", None), "attr", ""))
-    return name in ("list", "dict", "set", "deque", "defaultdict", "OrderedDict") or (
-        name in ("zeros", "tensor", "empty") and isinstance(node, ast.Call)
-    )
+    return called_name(node) in _MAKES_EMPTY
