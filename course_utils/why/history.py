@@ -128,11 +128,12 @@ class Silence:
         elif tensor.is_leaf and tensor._base is not None and tensor._base.requires_grad:
             said = "`{name}` is a view, made while recording was off[ in {made}], and has no history."
             self._say("no_grad_mode", said, made=self.made)
-            self.reason.cure = f"Make a leaf of its own of it: `{name} = {name}.detach().clone().requires_grad_()`."
         elif tensor.requires_grad:
             return
         elif cut is not None and cut.how != "values":
             _tell_cut(self.reason, cut, f"`{name}`")
+        elif cut is not None and tensor.numel() == 1:  # a loss; of data, the flag may be wanted
+            self._say("cut_history", "`{name}` comes from a new tensor, made of plain values in {cut}.", cut=cut.site)
         elif isinstance(tensor, torch.nn.Parameter):
             self._say("frozen", "`{name}` is a parameter with `requires_grad=False`.")
         else:

@@ -132,9 +132,8 @@ class Scene:
 
     def objects(self, kind: type) -> list[tuple[str, Any]]:
         """The user's objects of a class that are in no other one of it, by name."""
-        ways = ((name, path.things[-1], path.things[:-1]) for name, path in self._ways)
-        found = ((name, one, before) for name, one, before in ways if issubclass(type(one), kind))
-        return [(name, one) for name, one, before in found if not any(issubclass(type(it), kind) for it in before)]
+        ways = ((name, path.things) for name, path in self._ways if issubclass(type(path.things[-1]), kind))
+        return [(name, way[-1]) for name, way in ways if not any(issubclass(type(it), kind) for it in way[:-1])]
 
     @functools.cached_property
     def groups(self) -> list[tuple[str, torch.optim.Optimizer, dict[str, Any]]]:
