@@ -24,7 +24,7 @@ SUMS = {  # what is done inside -> before it, and bytes at the end and at the pe
     "first, second = torch.empty(100), torch.empty(50, dtype=torch.float64); del first": ("", 400, 800),
     "views = base[2], base.T, base.view(100), base.detach(), *base.unbind(0), base.expand(3, 10, 10)": (BASE, 0, 0),
     "row = torch.ones(100, 10)[0]": ("", 4000, 4000),  # the view keeps the whole
-    "base.add_(1).mul_(2).clamp_(0); base[3] = 5": (BASE, 0, 4),  # the 5 as a tensor
+    "base.add_(1).mul_(2).clamp_(0); base[3].fill_(5)": (BASE, 0, 0),
     "copies = base.contiguous(), base.T.contiguous(), base.to(torch.float32), base.double()": (BASE, 1200, 1200),
     "torch.add(torch.ones(100), 1, out=out)": ("out = torch.empty(0)", 400, 800),
     "literal = torch.tensor([1.0, 2.0, 3.0])": ("", 12, 12),  # no operation makes it

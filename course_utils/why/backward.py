@@ -75,7 +75,7 @@ def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits
         reason.cause = "inplace_activation"
     elif by:
         reason.cure = f"`{by}` writes to what it is given: hand it a copy, `.clone()`."
-    elif edit.in_part or edit.name == "index_put_":
+    elif edit.in_part or re.search(r"\] \S?= ", edit.site.source):
         reason.cause = "indexed_assignment"
     elif any(one.tensor.is_leaf and one.tensor.requires_grad for one in scene.names_on(tensor)):
         reason.cure = "Edit it after the backward that needs it, not between the forward pass and that."

@@ -113,7 +113,7 @@ def _who(frame: FrameType | None) -> Site:
         code = getattr(local_variables(one).get("func"), "__code__", None)
         if is_user_file(one.f_code.co_filename):
             break
-        if one.f_code.co_name == "decorate_context" and code is not None:
+        if one.f_code.co_filename.endswith("_contextlib.py") and code is not None:
             return Site(code.co_filename, code.co_firstlineno, code.co_qualname)
     return user_site(frame)
 
