@@ -70,9 +70,8 @@ def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str,
     watched = root is not None and bool(scene.log.memory(root))
     if named and not any(one.tensor.requires_grad for one in named):
         reason.cause = "frozen" if frozen else "not_flagged"
-        without = [] if frozen else [one.name for one in named]
         said = f"{{subject}} has no history: [{_FROZEN}, and ]nothing at hand requires grad[, neither {{without}}]."
-        reason.tell(said, subject=subject, frozen=frozen, without=without)
+        reason.tell(said, subject=subject, frozen=frozen, without=[] if frozen else [one.name for one in named])
     else:
         history = [one.name for one in named if one.tensor.grad_fn is not None]
         said = f"{{subject}} has no history[; of your variables, {{names}} have one][; {_FROZEN}]."
@@ -128,6 +127,7 @@ class Silence:
         elif tensor.is_leaf and tensor._base is not None and tensor._base.requires_grad:
             said = "`{name}` is a view, made while recording was off[ in {made}], and has no history."
             self._say("no_grad_mode", said, made=self.made)
+            self.reason.cure = f"Make a leaf of its own of it: `{name} = {name}.detach().clone().requires_grad_()`."
         elif tensor.requires_grad:
             return
         elif cut is not None and cut.how != "values":
