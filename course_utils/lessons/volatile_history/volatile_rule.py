@@ -6,6 +6,7 @@ volatile_rule = compared(__file__)
 
 _Flags = tuple[bool, bool]  # (requires_grad, volatile)
 _PLAIN, _FLAGGED, _VOLATILE = (False, False), (True, False), (False, True)
+_BOTH = _PLAIN, _VOLATILE
 
 
 def _result(trial: Trial, inputs: list[_Flags]) -> tuple[str, _Flags]:
@@ -37,23 +38,22 @@ def _(trial: Trial) -> Seen:
 
 @volatile_rule.looks("flags the result where one input at least is flagged, and none is volatile", weight=3)
 def _(trial: Trial) -> Seen:
-    lists = [_mixed(trial, _FLAGGED, _FLAGGED, _PLAIN, of=(_PLAIN, _FLAGGED)) for _ in range(3)]
+    lists = [_mixed(trial, _FLAGGED, _FLAGGED, _PLAIN, of=(_PLAIN, _FLAGGED)) for _ in range(5)]
     for inputs in ([_PLAIN, _PLAIN], [_FLAGGED, _PLAIN], [_PLAIN, _FLAGGED], [_FLAGGED, _FLAGGED], *lists):
         yield _result(trial, inputs)
 
 
 @volatile_rule.looks("makes the result volatile as soon as one input is", weight=4)
 def _(trial: Trial) -> Seen:
-    lists = [_mixed(trial, _VOLATILE, _PLAIN, of=of) for of in 2 * ((_PLAIN,), (_PLAIN, _VOLATILE), (_VOLATILE,))]
-    pairs = [_VOLATILE], [_VOLATILE, _PLAIN], [_PLAIN, _VOLATILE], [_VOLATILE, _VOLATILE]
-    for inputs in (*pairs, *lists):
+    lists = [_mixed(trial, _VOLATILE, _PLAIN, of=of) for of in (*4 * [_BOTH], (_PLAIN,), (_VOLATILE,))]
+    for inputs in ([_VOLATILE], [_VOLATILE, _PLAIN], [_PLAIN, _VOLATILE], [_VOLATILE, _VOLATILE], *lists):
         yield _result(trial, inputs)
 
 
 @volatile_rule.looks("lets one volatile input win against any number of flagged ones", weight=5)
 def _(trial: Trial) -> Seen:
     lists = [_mixed(trial, _VOLATILE, _FLAGGED, of=(_FLAGGED, _PLAIN)) for _ in range(3)]
-    lists += [_mixed(trial, _VOLATILE, _VOLATILE, _FLAGGED, of=of) for of in ((_PLAIN,), (_FLAGGED, _PLAIN, _VOLATILE))]
+    lists += [_mixed(trial, _VOLATILE, _VOLATILE, _FLAGGED, of=of) for of in ((_PLAIN,), *3 * [(_FLAGGED, *_BOTH)])]
     for inputs in ([_FLAGGED, _VOLATILE], [_VOLATILE, _FLAGGED], *lists):
         yield _result_or_error(trial, inputs)
 
