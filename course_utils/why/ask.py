@@ -99,7 +99,7 @@ def _of_error(error: BaseException | None, log: Log) -> Reason:
         said = [message_of(error), "It is none of the errors of autograd that the course knows."]
         return Reason("", UNKNOWN, "An error that is not in the index", said)
     if one.__traceback__ is None:  # a message that was pasted
-        return Reason(page.key, page.causes[0].key, happened=[page.causes[0].cause]).done()
+        return Reason(page.key).done()
     scene = Scene(log, one)  # which looks whether recording is on
     with probing_alone():
         return _SEARCHES.get(page.key, _by_page)(scene).done(log.age())

@@ -75,7 +75,7 @@ def lab_command(course: Path, pages: Sequence[str], options: Sequence[str] = ())
 
 def lab_notes(options: Sequence[str] = ()) -> list[str]:
     """What to know before JupyterLab prints its address: that root is refused, and how to stop it."""
-    lines = ["JupyterLab starts; its address is below. Stop it here with Ctrl-C."]
+    lines = ["JupyterLab starts; its address is below. Stop it here with Ctrl-C, then y."]
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
         told = "autograd-control lab --allow-root, or make lab ARGS=--allow-root"
         lines.insert(0, f"You are root, and JupyterLab refuses that unless it is told: {told}")
