@@ -60,7 +60,7 @@ def link_of(path: Path) -> Link:
         direct=keeper is None or first == keeper + 1,
         error=any(type(thing) is TracebackType for thing in path.things[1:first]),
         history=isinstance(held, torch.Tensor) and held.grad_fn is not None,
-        inside="" if keeper is None else _inside(path, keeper + 1, first),
+        inside="" if keeper is None else inside(path, keeper + 1, first),
     )
 
 
@@ -118,7 +118,7 @@ def _holder(path: Path, first: int, keeper: int | None) -> Holder:
     )
 
 
-def _inside(path: Path, start: int, stop: int) -> str:
+def inside(path: Path, start: int = 0, stop: int | None = None) -> str:
     """Where something lies in a thing, as one would write it; of a function, or of a traceback, its variable."""
     text, member = "", False
     for edge, thing in zip(path.edges[start:stop], path.things[start:stop], strict=False):

@@ -14,10 +14,9 @@ from course_utils.base.text import describe, message_of
 from course_utils.base.torch_private import FunctionBase
 from course_utils.graph.recorded import nodes_behind
 from course_utils.graph.references import probing_alone
-from course_utils.record.operations import tensors_in
 from course_utils.source import returns_nothing, statement_at
 from course_utils.why.backward import modified, nan_in_backward, not_finite, second
-from course_utils.why.history import Silence, no_history, tell_cuts
+from course_utils.why.history import Silence, no_history, tell_cuts, tell_places
 from course_utils.why.log import Log, kind_of_bad, spoken
 from course_utils.why.pages import FINE, UNKNOWN, ErrorPage, Reason, page_for
 from course_utils.why.scene import Scene
@@ -125,7 +124,7 @@ def _by_page(scene: Scene) -> Reason:
     inside = scene.name(module) or inner.co_name * (f"{torch.__path__[0]}/nn/" in inner.co_filename)
     reason.tell("{raised}, raised it[, inside `{inside}`].", raised=scene.here, inside=inside)
     for name, it, _ in scene.named_in(statement_at(scene.here))[:4]:
-        of = it if it.is_leaf or it._base is None or not it._base.is_leaf else it._base
+        of = it._base if not it.is_leaf and it._base is not None and scene.name(it._base) else it
         whole = it.is_leaf and (it._base is None or it._base.numel() == it.numel())
         made = (scene.log.made(it) if whole else scene.log.node(it.grad_fn)).site
         flag, viewed = "requires" if it.requires_grad else "does not require", scene.names([of] * (of is not it))
@@ -157,9 +156,8 @@ def _by_page(scene: Scene) -> Reason:
 def _unused(scene: Scene) -> Reason:
     """Which of the tensors the loss does not lead to, what comes from them, and which ones like them it leads to."""
     reason, reached = Reason("unused_in_graph"), {id(one) for one in (*scene.nodes, *scene.leaves)}
-    asked = list(tensors_in(scene.in_torch("t_inputs")[:1] or scene.in_torch("inputs")[:1]))
-    missing = {id(end): (end, one) for one in asked if id(end := one.grad_fn or one) not in reached}
-    lost, own = [one for _, one in missing.values()], {*map(id, asked)}
+    missing = {id(end): (end, one) for one in scene.asked if id(end := one.grad_fn or one) not in reached}
+    lost, own = [one for _, one in missing.values()], {*map(id, scene.asked)}
     alike = scene.names(one for one in scene.leaves if id(one) not in own and any(one.shape == it.shape for it in lost))
     ways = ((name, islice(nodes_behind(it), 1, None)) for name, it, _ in scene.named[:50])  # but for its own node
     after = [name for name, way in ways if any(id(getattr(one, "variable", one)) in missing for one in way)]
@@ -169,10 +167,17 @@ def _unused(scene: Scene) -> Reason:
     mine = scene.log.numbers_of(lost)  # nothing without a watch
     if alike:
         reason.cause = "other_object"
-    elif mine and not tell_cuts(reason, scene, [*scene.roots], lost):
-        cuts = [cut.site for cut in scene.log.cut_at.values() if mine & cut.leaves]
-        reason.tell("[In what was watched, a history of it ended in {cut}.]", cut=cuts)
-        reason.cause = "" if cuts else "really_unused"
+    elif mine and not (tell_cuts(reason, scene, [*scene.roots], lost) or tell_places(reason, scene.log, lost[0])):
+        reason.cause = "really_unused"
+    return reason
+
+
+def _not_flagged(scene: Scene) -> Reason:
+    """Which of the tensors that a gradient is asked of are not flagged."""
+    reason, bare = Reason("differentiated_not_flagged"), [one for one in scene.asked if not one.requires_grad]
+    said = "{raised}, raised it.[ Of what it asks for, these do not require grad: {names}.]"
+    reason.tell(said, raised=scene.here, names=scene.names(bare))
+    reason.cause = "frozen_parameter" if isinstance(bare[0], torch.nn.Parameter) else "input_not_flagged"
     return reason
 
 
@@ -199,6 +204,7 @@ def _gradient(scene: Scene) -> Reason:
 
 _SEARCHES: dict[str, Callable[[Scene], Reason]] = {
     "modified_in_place": modified, "second_backward": second, "does_not_require_grad": no_history,
-    "nan_in_backward": nan_in_backward, "unused_in_graph": _unused, "not_a_scalar": _scalar, "grad_is_none": _gradient,
+    "nan_in_backward": nan_in_backward, "unused_in_graph": _unused, "differentiated_not_flagged": _not_flagged,
+    "not_a_scalar": _scalar, "grad_is_none": _gradient,
 }  # fmt: skip
 """Who answers, by the page's key."""

@@ -75,7 +75,7 @@ def _edited(reason: Reason, scene: Scene, node: Any, tensor: torch.Tensor, edits
         reason.cause = "inplace_activation"
     elif by:
         reason.cure = f"`{by}` writes to what it is given: hand it a copy, `.clone()`."
-    elif edit.in_part or re.search(r"\] \S?= ", edit.site.source):
+    elif edit.in_part:
         reason.cause = "indexed_assignment"
     elif any(one.tensor.is_leaf and one.tensor.requires_grad for one in scene.names_on(tensor)):
         reason.cure = "Edit it after the backward that needs it, not between the forward pass and that."
@@ -116,6 +116,8 @@ def second(scene: Scene) -> Reason:
     trained = [(id(one), name) for name, _, group in scene.groups for one in group["params"] if id(one) in behind]
     names = list(dict.fromkeys(name for _, name in trained)) if len(dict(trained)) == len(trained) else []
     reason.tell("[{optimizers} train different parts of it.]", optimizers=names * (len(names) > 1))
+    if len(names) > 1 and reason.cause == "shared_part":
+        reason.cure = prose(SILENCES["used_up"]["different_parts"])
     return reason
 
 
@@ -167,9 +169,13 @@ def not_finite(scene: Scene, tensor: torch.Tensor) -> Reason:
         found = next((one.bad for one in log.passes if one.bad is not None and numbers & one.leaves), found)
     if found is not None:
         may_be = found.backward or tensor.is_leaf  # else it came into the loss: it was not left out
-        _seen(reason, found, may_be and any(spoken(one.name()) == "where" for one in scene.nodes))
-    else:
-        _shown(reason, scene, tensor)
+        return _seen(reason, found, may_be and any(spoken(one.name()) == "where" for one in scene.nodes))
+    reason.unsure = f"Which operation made the first; the graph does not show it. {LOOK}"
+    data = [one.name for one in scene.named if not one.tensor.requires_grad and kind_of_bad(one.tensor) == "nan"]
+    weights = scene.names(leaf for leaf in scene.leaves if leaf is not tensor and kind_of_bad(leaf))
+    reason.cause = "in_the_weights" if weights else ""
+    said = "[Weights behind it are so already: {weights}.][ Of your data, these hold NaN: {data}.]"
+    reason.tell(said, weights=weights, data=data)
     return reason
 
 
@@ -178,9 +184,7 @@ def first_bad(log: Log) -> Reason | None:
     found = log.first_bad
     if found is None or (found.backward and found.what == "inf"):  # a gradient scaler waits this one out
         return None
-    reason = Reason("", title="Why a loss or a gradient is not finite")
-    _seen(reason, found)
-    return reason
+    return _seen(Reason("", title="Why a loss or a gradient is not finite"), found)
 
 
 def nan_in_backward(scene: Scene) -> Reason:
@@ -196,11 +200,9 @@ def nan_in_backward(scene: Scene) -> Reason:
     return reason
 
 
-def _seen(reason: Reason, found: NotFinite, left_out: bool = False) -> None:
-    """What a watch has seen make it; whether a ``where`` may have left out what is so."""
-    first = found
-    while first.before is not None:
-        first = first.before
+def _seen(reason: Reason, found: NotFinite, left_out: bool = False) -> Reason:
+    """With what a watch has seen make it; whether a ``where`` may have left out what is so."""
+    first = found.before or found
     op = spoken(first.name)
     if first.given:
         reason.cause = f"in_the_{first.given}"
@@ -215,19 +217,9 @@ def _seen(reason: Reason, found: NotFinite, left_out: bool = False) -> None:
         reason.cure = _cure("overflow" if op == "pow" and first.what == "inf" and not first.backward else op)
         if left_out and not (first.backward and first.what == "inf"):  # times zero, it would be NaN at once
             reason.cure = f"{reason.cure} {_cure('where')}".strip()
-    if found is not first:
-        became = found.site if found.site != first.site else None
-        reason.tell("The infinity became a NaN[ in {became_NaN}].", became_NaN=became)
-
-
-def _shown(reason: Reason, scene: Scene, tensor: torch.Tensor) -> None:
-    """What the graph and the user's variables still show."""
-    reason.unsure = f"Which operation made the first; the graph does not show it. {LOOK}"
-    data = [one.name for one in scene.named if not one.tensor.requires_grad and kind_of_bad(one.tensor) == "nan"]
-    weights = scene.names(leaf for leaf in scene.leaves if leaf is not tensor and kind_of_bad(leaf))
-    reason.cause = "in_the_weights" if weights else ""
-    said = "[Weights behind it are so already: {weights}.][ Of your data, these hold NaN: {data}.]"
-    reason.tell(said, weights=weights, data=data)
+    if found.site != first.site:
+        reason.tell("The infinity became a NaN[ in {became_NaN}].", became_NaN=found.site)
+    return reason
 
 
 def _cure(op: str) -> str:

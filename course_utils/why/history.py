@@ -5,10 +5,11 @@ from typing import Any
 
 import torch
 
+from course_utils.base.files import prose
 from course_utils.base.text import describe
 from course_utils.base.user_code import Site
 from course_utils.graph.recorded import leaves_behind, nodes_behind, saved_slots
-from course_utils.why.log import Cut, Log, spoken
+from course_utils.why.log import Cut, Log, NotFinite, spoken
 from course_utils.why.pages import FINE, LOOK, SILENCES, UNKNOWN, Reason
 from course_utils.why.scene import Scene
 
@@ -36,7 +37,7 @@ def no_history(scene: Scene, back: Site | None = None) -> Reason:
 
 def _tell_cut(reason: Reason, cut: Cut, subject: str | list[str], whose: str = "") -> None:
     """Says where a history ended, and which line switched recording off."""
-    reason.cause, how = SILENCES["cuts"][cut.how]
+    reason.cause, how, reason.cure = (*SILENCES["cuts"][cut.how], "")[:3]
     said = f"{whose}{{subject}} has no history: it ended in {{cut}}. There, {{how}}[: {{switched_off}}, did that]."
     reason.tell(said, subject=subject, cut=cut.site, how=how, switched_off=cut.switch)
 
@@ -44,22 +45,26 @@ def _tell_cut(reason: Reason, cut: Cut, subject: str | list[str], whose: str = "
 def tell_cuts(reason: Reason, scene: Scene, losses: list[torch.Tensor], tensors: list[torch.Tensor]) -> bool:
     """Says where what comes from some tensors lost its history on its way to losses; whether that was seen."""
     log, mine = scene.log, scene.log.numbers_of(tensors)
+    leaves = [leaf for loss in losses for leaf in leaves_behind(loss)]
     every: list[Cut | None] = [log.node(node).entered for loss in losses for node in nodes_behind(loss)]
-    every += [log.of(leaf, "cut") for loss in losses for leaf in leaves_behind(loss)]
+    every += [log.of(leaf, "cut") for leaf in leaves]
     cuts = list(dict.fromkeys(cut for cut in every if cut is not None and mine & cut.leaves))
     cuts = cuts or [cut for one in losses if one.grad_fn is None and (cut := log.cut(one)) and cut.how != "values"][:1]
+    steps = (edit.entered for leaf in leaves for edit in (log.of(leaf, "edits") or ())[-1:] if edit.steps)
+    cuts = cuts or [cut for cut in steps if mine & cut.leaves][:1]
     for cut in [cut for cut in cuts if cut.how == cuts[0].how][:4]:
         lost = scene.names(one for one in tensors if log.numbers_of([one]) & cut.leaves)
         _tell_cut(reason, cut, lost or scene.names(tensors) or ["the tensor"], "What comes from ")
     return bool(cuts)
 
 
-def _tell_places(reason: Reason, log: Log, leaf: torch.Tensor | None = None) -> bool:
+def tell_places(reason: Reason, log: Log, leaf: torch.Tensor | None = None) -> bool:
     """Names the lines at which a value went on as a number or an array, where a watch cannot follow it, if any."""
-    if places := log.cuts_not_followed(leaf)[:3]:
+    if cuts := log.cuts_not_followed(leaf)[:3]:
         reason.cause, reason.unsure = "cut_history", f"Where the value went from there. {_UNSEEN}"
-        reason.tell("In what was watched, a history ended in {cut}.", cut=places)
-    return bool(places)
+        reason.tell("In what was watched, a history ended in {cut}.", cut=[cut.site for cut in cuts])
+        reason.cure = "".join(SILENCES["cuts"][cuts[0].how][2:])
+    return bool(cuts)
 
 
 def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str, values: Cut | None) -> None:
@@ -78,10 +83,10 @@ def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str,
         reason.tell(said, subject=subject, names=history, frozen=frozen)
         reason.unsure = f"Where it was cut. {_UNSEEN if watched else LOOK}"
         if values is not None:
-            reason.cause = "cut_history"
+            reason.cause, _, reason.cure = SILENCES["cuts"]["values"]
             reason.tell("It was computed from a new tensor, made of plain values in {cut}.", cut=values.site)
         if watched:
-            _tell_places(reason, scene.log)
+            tell_places(reason, scene.log)
 
 
 class Silence:
@@ -122,18 +127,16 @@ class Silence:
             said = "`{name}`[, made in {made},] is {told}: no decimals, so it has no gradient."
             self._say("whole_numbers", said, told=describe(tensor), made=self.made)
         elif node is not None and not tensor.retains_grad:
-            said = "`{name}` is no leaf: `{op}` made it[ in {made}]."
-            self._say("not_a_leaf", said, op=spoken(node.name()), made=self.log.node(node).site)
-        elif tensor.is_leaf and tensor._base is not None and tensor._base.requires_grad:
-            said = "`{name}` is a view, made while recording was off[ in {made}], and has no history."
-            self._say("no_grad_mode", said, made=self.made)
-            self.reason.cure = f"Make a leaf of its own of it: `{name} = {name}.detach().clone().requires_grad_()`."
+            call, leaves = self.log.node(node), list(leaves_behind(tensor))
+            said = "`{name}` is no leaf: `{op}` made it[ in {made}][, of {leaf}, which is one]."
+            leaf = self.scene.names(leaves) if len(leaves) == 1 else []
+            self._say("not_a_leaf", said, op=spoken(node.name()), made=call.site, leaf=leaf)
+            if call.entered is not None and call.entered.how == "gradient":
+                self.reason.cure = "Edit the leaf itself: `with torch.no_grad(): w -= lr * w.grad`."
         elif tensor.requires_grad:
             return
-        elif cut is not None and cut.how != "values":
+        elif cut is not None and (cut.how != "values" or self.log.cuts_not_followed()):  # else a flag may be wanted
             _tell_cut(self.reason, cut, f"`{name}`")
-        elif cut is not None and tensor.numel() == 1:  # a loss; of data, the flag may be wanted
-            self._say("cut_history", "`{name}` comes from a new tensor, made of plain values in {cut}.", cut=cut.site)
         elif isinstance(tensor, torch.nn.Parameter):
             self._say("frozen", "`{name}` is a parameter with `requires_grad=False`.")
         else:
@@ -174,10 +177,12 @@ class Silence:
         self._say("unused", "`{name}` is not in {whose}[; `{plain}` has no history].", whose=whose, plain=plain)
         if not self.watched:
             reason.unsure = f"Whether it was not used, or its history ended on the way. {LOOK}"
-        elif not (tell_cuts(reason, self.scene, losses, [self.tensor]) or _tell_places(reason, log, self.tensor)):
+        elif not (tell_cuts(reason, self.scene, losses, [self.tensor]) or tell_places(reason, log, self.tensor)):
             new = [leaf for one in losses for leaf in leaves_behind(one) if not self.scene.name(leaf)]
-            if sites := [cut.site for leaf in new if (cut := log.of(leaf, "cut")) is not None and cut.how == "values"]:
-                self._say("cut_history", "The loss leads to a new tensor, made of plain values in {cut}.", cut=sites)
+            if cuts := [cut for leaf in new if (cut := log.of(leaf, "cut")) is not None and cut.how == "values"]:
+                _tell_cut(reason, cuts[0], "The loss leads to a tensor that")
+            elif used := log.of(self.tensor, "used"):
+                self._say("unused", "It was used in {used}, and the loss does not come from that.", used=used)
         return reason
 
     def _zero(self) -> None:
@@ -193,7 +198,11 @@ class Silence:
             self._say("cleared", zero + ", and its memory was written to since it arrived, as `w.grad.zero_()` does.")
             self.reason.unsure = f"Which line wrote to it. {LOOK}"
         else:
+            bad = self.log.of(self.gradient, "bad") or NotFinite()
             self._say("zero_gradient", zero + ", though it arrived.")
+            said = "[It became so on its way back through `{op}`, in {zeroed}[, which had {numbers}].]"
+            self.reason.tell(said, op=spoken(bad.name), zeroed=bad.site, numbers=", ".join(bad.inputs))
+            self.reason.unsure = "" if bad.name else f"Where it became so. {LOOK}"
 
     def _moves(self) -> None:
         """Whether an optimizer changes it."""
@@ -207,6 +216,7 @@ class Silence:
             said = "`{name}`[, made in {made},] has a gradient, and is not in {others}[, which has {twin}{same}]."
             others = [*dict.fromkeys(name for name, _, _ in self.scene.groups)]
             self._say("not_in_optimizer", said, others=others, twin=twin, same=", of the same shape", made=self.made)
+            self.reason.cure = prose(SILENCES["not_in_optimizer"]["of_a_copy"]) if twin else ""
         elif not float(group["lr"]):
             self._say("learning_rate_zero", "`{optimizer}` moves `{name}` with a learning rate of 0.", optimizer=name)
         elif not self._has_moved():

@@ -1,7 +1,7 @@
 """What a watch has seen, in plain numbers and lines (``Log``); and what can be seen of a tensor and a name at once."""
 
+import cmath
 import functools
-import math
 import re
 import time
 from collections import deque
@@ -38,13 +38,14 @@ class Edited(Call):
     version: int = 0  # the memory's counter after it
     by: str = ""  # the library's function that did it for the line, "embedding"
     steps: bool = False  # an optimizer did it
-    in_part: bool = False  # through a view of some of the elements
+    in_part: bool = False  # some of the elements, by an index
 
 
 @dataclass(eq=False)
 class Cut(Call):
-    """Where a history ended: by "detach", a "number", a "dtype", "data", a "mode" (recording was off), an "operation"
-    (it has no derivative), "reentrant" (a checkpoint); or of what never had one: a "gradient", or plain "values".
+    """Where a history ended: by "detach", a "copy", a "number", a "dtype", "data", a "mode" (recording was off), an
+    "operation" (it has no derivative), "reentrant" (a checkpoint), a "step"; or of what never had one: a "gradient", or
+    plain "values".
     """
 
     how: str = ""
@@ -56,9 +57,9 @@ class Cut(Call):
 
 @dataclass(eq=False)
 class NotFinite(Call):
-    """The call that first made a NaN or an infinity."""
+    """The call that first made a NaN or an infinity; or, on the way back, nothing but zeros."""
 
-    what: str = ""  # "nan" or "inf"
+    what: str = ""  # "nan", "inf" or "zero"
     inputs: tuple[str, ...] = ()  # the ranges of what it was given, in words
     backward: bool = False
     given: str = ""  # what it was given had one already: "data" or "weights"
@@ -89,8 +90,9 @@ class Memory(Storage):
 
     edits: tuple[Edited, ...] = ()  # the first one first
     cut: Cut | None = None  # where the history ended of what is in it, or of what that was computed from
-    bad: NotFinite | None = None  # what first made one that is in it
+    bad: NotFinite | None = None  # what first made it so
     recorded: bool = False  # what is in it has a history
+    used: Site = NOWHERE  # the latest line that computed something from it, with a history where one was recorded
 
 
 class Log:
@@ -151,16 +153,18 @@ class Log:
         gradients = (memory for memory in self.memory(tensor) if memory.born_task >= 0)
         return self.of(tensor, "cut") or next((Cut("grad", one.site, how="gradient") for one in gradients), None)
 
-    def cuts_not_followed(self, leaf: torch.Tensor | None = None) -> list[Site]:
+    def cuts_not_followed(self, leaf: torch.Tensor | None = None) -> list[Cut]:
         """The latest cuts of what comes from a leaf, or from any, by which a value may have gone on unseen: through a
         number or an array. A loss that went to the log as a number is none, nor what was read after the last pass.
         """
         roots = {number for one in self.passes for number in one.roots}
         wanted = self.numbers_of([leaf] if leaf is not None else [])
-        cuts = (cut for cut in reversed(self.cut_at.values()) if cut.how in ("detach", "number", "data", "dtype"))
+        cuts = (
+            cut for cut in reversed(self.cut_at.values()) if cut.how in ("detach", "copy", "number", "data", "dtype")
+        )
         cuts = (cut for cut in cuts if cut.after < self.count or not self.count)
         cuts = (cut for cut in cuts if cut.node not in roots and (leaf is None or wanted & cut.leaves))
-        return list(dict.fromkeys(cut.site for cut in cuts))
+        return list({cut.site: cut for cut in cuts}.values())
 
     def freed(self, node: Any) -> Pass | None:
         """The backward pass that freed what a node had saved."""
@@ -172,13 +176,16 @@ class Log:
         return next((one for one in reversed(self.passes) if numbers & one.leaves and not one.failed), None)
 
 
-def kind_of_bad(tensor: torch.Tensor) -> str:
-    """ "nan", "inf", or "" where every number is finite. The sum tells most times; where it does not, all are asked."""
-    if not tensor.is_floating_point() or tensor.layout is not torch.strided or tensor.device.type == "meta":
+def kind_of_bad(tensor: torch.Tensor, may_be_zero: bool = True) -> str:
+    """ "nan", "inf", "zero" where every number is that and may not be, else "". The sum tells most times; where it does
+    not, all are asked."""
+    has_decimals = tensor.is_floating_point() or tensor.is_complex()
+    if not has_decimals or tensor.layout is not torch.strided or tensor.device.type == "meta":
         return ""
     tensor = tensor.detach()
-    if math.isfinite(tensor.sum().item()):
-        return ""
+    total = tensor.sum().item()
+    if cmath.isfinite(total):
+        return "" if total or may_be_zero or not tensor.numel() or tensor.any() else "zero"
     return "nan" if tensor.isnan().any() else "inf" if tensor.isinf().any() else ""
 
 
@@ -186,7 +193,7 @@ def range_of(tensor: torch.Tensor) -> str:
     """The least and the greatest number of a tensor, and whether some are not finite, in words."""
     flat = tensor.detach().flatten()
     finite = flat[flat.isfinite()]
-    said = [f"{finite.min().item():.4g} to {finite.max().item():.4g}"] if finite.numel() else []
+    said = [" to ".join(dict.fromkeys(f"{one.item():.4g}" for one in finite.aminmax()))] if finite.numel() else []
     said += [word for word, some in (("NaN", flat.isnan()), ("inf", flat.isinf())) if some.any()]
     return " and ".join(said) or "empty"
 

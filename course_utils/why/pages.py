@@ -161,9 +161,7 @@ class Reason(Shown):
         Args:
             age: how old what was seen is; "" where that need not be said.
         """
-        page, said = next((page for page in pages() if page.key == self.page), None), " ".join(self.happened)
-        fitting, texts = SILENCES["fitting"].get(self.cause, {}), SILENCES.get(self.cause, {})
-        self.cure = self.cure or next((prose(fitting[seen]) for seen in fitting if re.search(seen, said)), "")
+        page, texts = next((page for page in pages() if page.key == self.page), None), SILENCES.get(self.cause, {})
         if page is not None:
             self.title, self.means, self.explained = page.title, page.means, page.explained
             known = next((one for one in page.causes if one.key == self.cause), None)

@@ -6,12 +6,11 @@ import copy
 import functools
 import inspect
 import re
-import sys
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain, takewhile
 from traceback import walk_tb
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import torch
@@ -21,7 +20,8 @@ from course_utils.graph.recorded import leaves_behind, nodes_behind, storages_of
 from course_utils.graph.references import living
 from course_utils.graph.steps import local_variables, steps
 from course_utils.holders import users_roots
-from course_utils.holders.search import Path, Root, Search
+from course_utils.holders.search import Path, Search
+from course_utils.holders.ways import inside
 from course_utils.record.operations import tensors_in
 from course_utils.why.log import Log
 
@@ -69,6 +69,8 @@ class Scene:
                 self.here, self._variables = Site(file, int(line), function), {}
         given = chain.from_iterable(map(self.in_torch, ("t_outputs", "outputs", "tensors")))  # to backward
         self.roots = (*tensors, *tensors_in(given))  # whose graphs count
+        asked = self.in_torch("t_inputs")[-1:] or self.in_torch("inputs")[-1:]
+        self.asked = list(tensors_in(asked))  # of which it was to give the gradients
 
     def in_torch(self, name: str) -> list[Any]:
         """What a variable of PyTorch's own functions on the error's way refers to, outermost first."""
@@ -78,29 +80,14 @@ class Scene:
     @functools.cached_property
     def _ways(self) -> list[tuple[str, Path]]:
         """The ways to the user's tensors, modules and optimizers, by name."""
-        looking = Search((0,), (id(self.error),), graphs=False)
-        roots = list(self._roots())
+        looking, roots = Search((0,), (id(self.error),), graphs=False), list(users_roots(self._traceback))
         with contextlib.suppress(Exception):  # what a user's objects do when they are looked at
             for kind in ("local", "global"):  # a large program's modules must not keep the frames waiting
                 looking.run((root for root in roots if root.kind == kind), _SECONDS)
         of_shell = {"In", "Out", "_oh", "_dh", *(root.name for root in roots if not root.name.strip("_i0123456789"))}
         ways = looking.met(torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
-        return [(name, path) for path in ways if path.root.name not in of_shell and (name := _written(path))]
-
-    def _roots(self) -> Iterator[Root]:
-        """The user's variables; after an error, of the functions on its way, and of the modules that these use."""
-        if self.error is None:
-            yield from users_roots()
-        users = [frame for frame in reversed(self.frames) if is_user_file(frame.f_code.co_filename)]
-        scopes = [*{id(frame.f_globals): frame.f_globals for frame in users}.values()]
-        for value in (one for scope in scopes for one in list(scope.values())):  # grows
-            module = sys.modules.get(value.__module__) if issubclass(type(value), (type, FunctionType)) else value
-            there = vars(module) if type(module) is ModuleType else {}
-            if is_user_file(there.get("__file__") or "<>") and not any(there is known for known in scopes):
-                scopes.append(there)
-        within = (("local", (self._variables, *map(local_variables, users))), ("global", scopes))
-        found = ((kind, *one) for kind, every in within for some in every for one in list(some.items()))
-        yield from (Root(kind, name, "", "", 0, value) for kind, name, value in found if not name.startswith("__"))
+        spelt = (path for path in ways if all(edge.kind in ("attribute", "item") for edge in path.edges))
+        return [(path.root.name + inside(path), path) for path in spelt if path.root.name not in of_shell]
 
     @functools.cached_property
     def named(self) -> list[Named]:
@@ -127,7 +114,7 @@ class Scene:
         words = [ast.unparse(node) for node in nodes if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))]
         held = {f"[{name}]": f"[{one!r}]" for name, one in self._variables.items() if type(one) in (int, str)}
         words = [re.sub(r"\[\w+\]", lambda index: held.get(index[0], index[0]), word) for word in words]
-        named = [one for one in self.named if one.name in words]
+        named = [one for one in self.named if one.name.replace('"', "'") in words]
         return [one for one in named if self._variables.get(one.name.partition(".")[0]) is one.variable]
 
     def objects(self, kind: type) -> list[tuple[str, Any]]:
@@ -171,11 +158,12 @@ class Scene:
             site = next((one for one in lines if f"def {code.co_name}" in one.source), lines[0])  # below decorators
             name = name or code.co_qualname.rpartition("<locals>.")[2]
         elif kinds is torch.Tensor:
-            looking, variables = Search((0,), graphs=False), {id(root.value): root.name for root in self._roots()}
-            copied = [(it, self.name(it) or variables.get(id(it), "")) for it in self.in_torch("x")[:1]]
-            looking.run([Root("local", name, "", "", 0, it) for it, name in copied], _SECONDS)
-            ways = (path for path in looking.met(torch.Tensor) if path.root.name and path.things[-1] is thing)
-            name, site = next(map(_written, ways), name), self.log.node(thing.grad_fn).site
+            variables = {id(root.value): root.name for root in users_roots(self._traceback)}
+            start = [self.name(it) or variables.get(id(it), "") for it in self.in_torch("x")[:1]]  # of what is copied
+            if not (name and name.startswith(*start or ("",))):  # it is better known by another name
+                keys = [str(key) for key in self.in_torch("key") if key != "_modules"]
+                name = ".".join(filter(None, (*start, *keys))) or name
+            site = self.log.node(thing.grad_fn).site
         return (name, site) if name else None
 
     @functools.cached_property
@@ -188,19 +176,3 @@ class Scene:
     def leaves(self) -> list[torch.Tensor]:
         """The leaves behind the roots."""
         return [leaf for root in self.roots for leaf in leaves_behind(root)]
-
-
-def _written(path: Path) -> str:
-    """The name of what a way ends at, as one would write it: ``net.fc.weight``, ``states[0]``; "" where none is."""
-    name, member = path.root.name, False
-    for edge in path.edges:
-        member_before, member = member, edge.name in ("_parameters", "_buffers", "_modules")  # of a module
-        if member:
-            continue
-        if edge.kind == "attribute" or (member_before and not str(edge.name).isdigit()):
-            name += f".{edge.name}"
-        elif edge.kind == "item" and isinstance(edge.name, (int, str)):
-            name += f"[{int(edge.name) if member_before else edge.name!r}]"
-        else:
-            return ""
-    return name

@@ -1,5 +1,7 @@
 """Notes what each operation did to what it was given, for ``watch_why`` (``Witness``)."""
 
+import copy
+import dis
 import functools
 import itertools
 import math
@@ -20,6 +22,7 @@ from course_utils.record.operations import Run, tensors_in
 from course_utils.why.log import Call, Cut, Edited, Log, NotFinite, kind_of_bad, range_of
 
 _OPTIMIZERS = f"{torch.__path__[0]}/optim/"
+_TO_AN_INDEX = dis.opmap["STORE_SUBSCR"]  # of `x[i] = y`
 
 
 @functools.cache
@@ -74,7 +77,7 @@ class _Operation:
     def note(self, nodes: dict[int, Call], recorded: range, out: Any) -> None:
         """Notes what it did: the nodes that it ``recorded`` among those of its thread, and its result."""
         forward = not self.in_backward
-        entered = self._entered() if forward else None
+        entered = self._entered(bool(recorded)) if forward else None
         if recorded and forward:
             nodes.update(dict.fromkeys(recorded, Call(self.name, self.site, entered, self.log.stack(self.frame))))
             for number in list(nodes)[:100_000] if len(nodes) > 200_000 else ():  # the older half is forgotten
@@ -94,17 +97,19 @@ class _Operation:
                     cut = Cut(self.name, self.site, how="values")
                 for memory in memories if cut is not None else ():
                     memory.cut = cut
-            if not self.views and floats:
+            if not self.views and (floats or result.is_complex()):
                 self._look(result)
 
-    def _entered(self) -> Cut | None:
-        """Where the history of something had ended that it is given."""
-        found = None
+    def _entered(self, recorded: bool) -> Cut | None:
+        """Where the history of something had ended that it is given; and notes that it was used."""
+        found, computes = None, not self.writes and self.name != "detach"
         for tensor in self.tensors:
             if tensor.requires_grad and not tensor.is_leaf:
                 continue
             cut = self.log.cut(tensor)
             for memory in self.log.memory(tensor):
+                if computes and (recorded or not memory.used.file):
+                    memory.used = self.site
                 if cut is not None:
                     found = cut if found is None or found.how in ("values", "gradient") else found
                 elif memory.recorded and torch.is_grad_enabled():
@@ -120,11 +125,13 @@ class _Operation:
         for tensor in tensors_in([self.args[at] for at in self.writes if at < len(self.args)]):
             version = 0 if tensor.is_inference() else tensor._version + 1  # it is counted above this, and afterwards
             in_part = tensor._base is not None and tensor.numel() < tensor._base.numel()
+            in_part |= self.frame.f_code.co_code[self.frame.f_lasti] == _TO_AN_INDEX
             self.log.edit(tensor, Edited(self.name, self.site, None, stack, version, by, steps, in_part))
 
     def _ended(self, floats: bool) -> Cut | None:
         """Where something with a history went in and nothing was recorded, the history ended."""
-        source = next((tensor for tensor in self.tensors if tensor.requires_grad), None)
+        is_made_like = self.name.startswith("new_") or self.name.endswith("_like")  # of it, the shape counts alone
+        source = next((tensor for tensor in self.tensors if tensor.requires_grad and not is_made_like), None)
         how = "detach" if self.name == "detach" else "operation" if floats else "dtype"
         return None if source is None else self._cut(how if torch.is_grad_enabled() else "mode", source)
 
@@ -134,9 +141,11 @@ class _Operation:
         if known is None:
             leaves = self.log.numbers_of(leaves_behind(tensor) if tensor is not None else ())
             known = Cut(self.name, self.site, how=how, leaves=leaves, after=self.log.count)
-            frames = (frame for frame, _ in walk_stack(self.frame)) if how == "mode" else ()
+            frames = [frame for frame, _ in walk_stack(self.frame)] if how in ("mode", "detach", "data") else []
             if inside := [user_site(one) for one in frames if one.f_code is CheckpointFunction.forward.__code__]:
                 known.how, known.site = "reentrant", inside[0]
+            elif any(one.f_code is copy.deepcopy.__code__ for one in frames):
+                known.how = "copy"
             elif how == "mode":
                 known.switch = self.log.switches.get(threading.get_ident(), NOWHERE)
         known.node = -1 if tensor is None or tensor.grad_fn is None else tensor.grad_fn._sequence_nr()
@@ -144,8 +153,8 @@ class _Operation:
         return known
 
     def _look(self, result: torch.Tensor) -> None:
-        """Notes an operation that makes a NaN or an infinity."""
-        what = kind_of_bad(result)
+        """Notes an operation that makes a NaN or an infinity, or a gradient zero."""
+        what = kind_of_bad(result, may_be_zero=not self.in_backward)
         asked = any(isinstance(value, float) and math.isinf(value) for value in self.args)
         # Memory that nobody has filled yet may hold anything.
         found = self._bad(what, result) if what and not asked and "empty" not in self.name else None
@@ -153,7 +162,7 @@ class _Operation:
             memory.bad = found
         running = self.log.running[-1] if self.log.running and self.in_backward else None
         # Of what is infinite on the way back, that which makes a NaN in the end counts.
-        if found and running and (running.bad is None or (what == "nan" and running.bad.what == "inf")):
+        if found and running and what != "zero" and (running.bad is None or what > running.bad.what):
             running.bad = found
 
     def _bad(self, what: str, result: torch.Tensor) -> NotFinite:
@@ -164,12 +173,14 @@ class _Operation:
             return same[0]
         call, kept = Call(self.name, self.site), self.tensors
         node = current_autograd_node() if self.in_backward else None
-        if node is not None:  # the call that recorded it; what it was given on the way back is not what it kept
+        if node is not None and all(self.site == one.site for one in log.running[-1:]):  # no hook of the user's
+            # The call that recorded it; what it was given on the way back is not what it kept.
             kept = [slot.value for slot in saved_slots(node, False) if slot.value is not None]
             call = log.node(node) if log.node(node).site.file else Call(operation_name(node.name()), self.site)
         unknown = [tensor for tensor in others if kind_of_bad(tensor) == what and log.of(tensor, "bad") is None]
         given = "weights" if any(one.requires_grad for one in unknown) else "data"
         return NotFinite(
             call.name, call.site, what=what, inputs=tuple(map(range_of, kept)), backward=self.in_backward,
-            given=given * bool(unknown or not self.tensors), before=next((bad for bad in known if not bad.given), None),
+            given=given * bool(unknown or not self.tensors),
+            before=next((bad for bad in known if bad.what == "inf" and not bad.given), None),
         )  # fmt: skip

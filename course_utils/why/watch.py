@@ -19,7 +19,7 @@ from course_utils.graph.recorded import MOST_NODES, leaves_behind, nodes_behind
 from course_utils.graph.steps import local_variables
 from course_utils.record import NEW_THREADS, Shared, replaced
 from course_utils.record.operations import OperationWatch, tensors_in
-from course_utils.why.log import Edited, Log, Pass
+from course_utils.why.log import Cut, Edited, Log, Pass
 from course_utils.why.seen import Witness
 
 latest = [Log()]  # what the latest watch has seen; nothing where there was none
@@ -42,7 +42,7 @@ class watch_why:
     """
 
     def __init__(self) -> None:
-        self.log = Log()
+        self.log, self._stepped = Log(), 0  # how many passes had ended at the latest step
 
     def __enter__(self) -> "watch_why":
         latest[0] = self.log
@@ -94,9 +94,13 @@ class watch_why:
 
     def _step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         """Notes that an optimizer has edited its parameters."""
-        site, stack = user_site(sys._getframe(1)), self.log.stack(sys._getframe(1))
-        for one in (one for group in optimizer.param_groups for one in group["params"] if one.grad is not None):
-            self.log.edit(one, Edited("step", site, None, stack, one._version, steps=True))
+        log, site, stack = self.log, user_site(sys._getframe(1)), self.log.stack(sys._getframe(1))
+        ones = [one for group in optimizer.param_groups for one in group["params"] if one.grad is not None]
+        since = itertools.islice(reversed(log.passes), log.count - self._stepped)
+        leaves = frozenset().union(*(one.leaves for one in since)) - log.numbers_of(ones)
+        ended, self._stepped = Cut("step", site, how="step", leaves=leaves), log.count
+        for one in ones:
+            log.edit(one, Edited("step", site, ended, stack, one._version, steps=True))
 
     def _switch(self, switch: Callable, *args: Any, **kwargs: Any) -> Any:
         """Switches recording on or off, and notes who switched it off."""

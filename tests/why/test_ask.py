@@ -374,19 +374,20 @@ def test_why_the_engine_cares_is_said_once():
     assert first.means == second.means and second.means[:40] not in " ".join(str(second).split())
 
 
-def test_what_another_module_holds_is_at_hand_where_the_program_has_something_from_it(monkeypatch, tmp_path):
+def test_what_another_module_of_the_users_holds_is_at_hand(monkeypatch, tmp_path):
+    def asked(program: str):
+        module, path = types.ModuleType("program"), str(tmp_path / "program.py")
+        module.__file__, module.torch = path, torch
+        monkeypatch.setitem(sys.modules, "program", module)
+        return why(error_of(lambda: exec(compile(program, path, "exec"), vars(module))))
+
+    call_it_the_users(str(tmp_path))
+    program = "model = torch.nn.Linear(3, 1).requires_grad_(False)\nmodel(torch.ones(2, 3)).sum().backward()"
+    alone = asked(program)
+    assert alone.cause == "frozen" and "every parameter of `model` has" in alone.happened[0]
     helper = types.ModuleType("helper")
     helper.__file__, helper.model = str(tmp_path / "helper.py"), torch.nn.Linear(3, 1)
     monkeypatch.setitem(sys.modules, "helper", helper)
-    call_it_the_users(str(tmp_path))
-    program = "model = torch.nn.Linear(3, 1).requires_grad_(False)\nmodel(torch.ones(2, 3)).sum().backward()"
-
-    def asked(first: str):
-        path = str(tmp_path / "program.py")
-        return why(error_of(lambda: exec(compile(f"import torch\n{first}\n{program}", path, "exec"), {})))
-
-    lying_there = asked("")
-    assert lying_there.cause == "frozen" and "every parameter of `model` has" in lying_there.happened[0]
-    imported = asked("import helper")
-    assert imported.cause == UNKNOWN and "every parameter of `model` has" in imported.happened[0]
-    assert "nothing at hand" not in imported.happened[0] and "Where it was cut" in imported.unsure
+    beside = asked(f"import helper\n{program}")
+    assert beside.cause == UNKNOWN and "every parameter of `model` has" in beside.happened[0]
+    assert "nothing at hand" not in beside.happened[0] and "Where it was cut" in beside.unsure
