@@ -179,8 +179,7 @@ class Log:
 def kind_of_bad(tensor: torch.Tensor, may_be_zero: bool = True) -> str:
     """ "nan", "inf", "zero" where every number is that and may not be, else "". The sum tells most times; where it does
     not, all are asked."""
-    has_decimals = tensor.is_floating_point() or tensor.is_complex()
-    if not has_decimals or tensor.layout is not torch.strided or tensor.device.type == "meta":
+    if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.layout is not torch.strided or tensor.is_meta:
         return ""
     tensor = tensor.detach()
     total = tensor.sum().item()
@@ -190,12 +189,11 @@ def kind_of_bad(tensor: torch.Tensor, may_be_zero: bool = True) -> str:
 
 
 def range_of(tensor: torch.Tensor) -> str:
-    """The least and the greatest number of a tensor, and whether some are not finite, in words."""
-    flat = tensor.detach().flatten()
-    finite = flat[flat.isfinite()]
-    said = [" to ".join(dict.fromkeys(f"{one.item():.4g}" for one in finite.aminmax()))] if finite.numel() else []
-    said += [word for word, some in (("NaN", flat.isnan()), ("inf", flat.isinf())) if some.any()]
-    return " and ".join(said) or "empty"
+    """The least and the greatest number of a tensor, and whether some are NaN, in words."""
+    flat = torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor.detach()
+    known = flat[~flat.isnan()]
+    said = [" to ".join(dict.fromkeys(f"{one.item():.4g}" for one in known.aminmax()))] if known.numel() else []
+    return " and ".join(said + ["NaN"] * bool(flat.isnan().any())) or "empty"
 
 
 @functools.lru_cache(maxsize=1024)

@@ -155,7 +155,7 @@ class Director:
         own = verdict.raised.partition("ModuleNotFoundError: ")[2]  # before what other cells lack
         lacking = [own] if own else [said for kind, said in self._errors.values() if kind == "ModuleNotFoundError"]
         if verdict.raised and lacking:
-            verdict = outcomes.unjudged(f"{'; '.join(sorted({*lacking}))} here; install it, and grade --again")
+            verdict = outcomes.unjudged(f"{'; '.join(sorted({*lacking}))} where this is graded")
         verdict.reviews = tuple(outcomes.reviews(verdict, step.label, result))
         self._left |= bool(answer["left"])  # in whichever look: it may have needed them
         if self._left and verdict.raised:
