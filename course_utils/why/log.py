@@ -43,9 +43,8 @@ class Edited(Call):
 
 @dataclass(eq=False)
 class Cut(Call):
-    """Where a history ended: by "detach", a "copy", a "number", a "dtype", "data", a "mode" (recording was off), an
-    "operation" (it has no derivative), "reentrant" (a checkpoint), a "step"; or of what never had one: a "gradient", or
-    plain "values".
+    """Where a history ended: by "detach", a "copy", "number", "dtype" or "step", "data", a "mode" (recording was off),
+    "operation" (no derivative), "reentrant" (a checkpoint); or of what never had one: a "gradient", plain "values".
     """
 
     how: str = ""
@@ -177,8 +176,7 @@ class Log:
 
 
 def kind_of_bad(tensor: torch.Tensor, may_be_zero: bool = True) -> str:
-    """ "nan", "inf", "zero" where every number is that and may not be, else "". The sum tells most times; where it does
-    not, all are asked."""
+    """ "nan", "inf", "zero" where every number is that and may not be, else "". The sum tells it, most times."""
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.layout is not torch.strided or tensor.is_meta:
         return ""
     tensor = tensor.detach()

@@ -19,7 +19,7 @@ from course_utils.graph.recorded import MOST_NODES, leaves_behind, nodes_behind
 from course_utils.graph.steps import local_variables
 from course_utils.record import NEW_THREADS, Shared, replaced
 from course_utils.record.operations import OperationWatch, tensors_in
-from course_utils.why.log import Cut, Edited, Log, Pass
+from course_utils.why.log import Cut, Edited, Log, Pass, kind_of_bad
 from course_utils.why.seen import Witness
 
 latest = [Log()]  # what the latest watch has seen; nothing where there was none
@@ -69,19 +69,23 @@ class watch_why:
         roots = list(tensors_in([args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))]))
         every = itertools.chain.from_iterable(map(nodes_behind, roots))
         nodes = (node for node in itertools.islice(every, MOST_NODES) if not hasattr(node, "variable"))
+        leaves = [leaf for root in roots for leaf in leaves_behind(root)]
         one = Pass(
             user_site(frame), log.stack(frame), sequence_number(),
             roots=frozenset(root.grad_fn._sequence_nr() for root in roots if root.grad_fn is not None),
             nodes=frozenset((node.name(), node._sequence_nr()) for node in nodes),
             keeps=bool(kwargs.get("create_graph") if keeps is None else keeps),
-            leaves=log.numbers_of(leaf for root in roots for leaf in leaves_behind(root)),
+            leaves=log.numbers_of(leaves),
+            bad=next((bad for root in roots if root.numel() == 1 and (bad := log.of(root, "bad"))), None),
         )  # fmt: skip
-        if any(root.numel() == 1 for root in roots):
-            one.bad = next((bad for root in roots if (bad := log.of(root, "bad"))), None)
         del roots, every, nodes, frame
         log.running.append(one)
         try:
-            return backward(*args, **kwargs)
+            done = backward(*args, **kwargs)
+            given = (done, *(leaf.grad for leaf in leaves))
+            if one.bad is not None and one.bad.backward and not any(map(kind_of_bad, tensors_in(given))):
+                one.bad = None  # it was left out, as the norm's own backward does at zero
+            return done
         except BaseException:
             one.failed, log.broken = True, one
             raise
