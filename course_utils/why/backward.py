@@ -217,8 +217,9 @@ def _seen(reason: Reason, found: NotFinite, left_out: bool = False) -> Reason:
         reason.cure = _cure("overflow" if op == "pow" and first.what == "inf" and not first.backward else op)
         if left_out and not (first.backward and first.what == "inf"):  # times zero, it would be NaN at once
             reason.cure = f"{reason.cure} {_cure('where')}".strip()
-    if found.site != first.site:
-        reason.tell("The infinity became a NaN[ in {became_NaN}].", became_NaN=found.site)
+    if found is not first:
+        became = found.site if found.site != first.site else None
+        reason.tell("The infinity became a NaN[ in {became_NaN}].", became_NaN=became)
     return reason
 
 

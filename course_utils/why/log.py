@@ -180,8 +180,7 @@ def kind_of_bad(tensor: torch.Tensor, may_be_zero: bool = True) -> str:
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.layout is not torch.strided or tensor.is_meta:
         return ""
     tensor = tensor.detach()
-    total = tensor.sum().item()
-    if cmath.isfinite(total):
+    if cmath.isfinite(total := tensor.sum().item()):
         return "" if total or may_be_zero or not tensor.numel() or tensor.any() else "zero"
     return "nan" if tensor.isnan().any() else "inf" if tensor.isinf().any() else ""
 
