@@ -900,9 +900,9 @@ BY_FRAME, LIVING = LOOKS.format("inspect.currentframe().f_code.co_name"), LOOKS.
 UNSURE = {  # name: cells, answers, what is judged by a person, and what is said of it
     "uses-a-pool-of-an-earlier-cell": ([POOL], {"mean_loss": MEAN_BY_POOL.format("timeout=2")}, "threads or processes"),
     "waits-for-a-pool-of-an-earlier-cell": ([POOL], {"mean_loss": MEAN_BY_POOL.format("")}, "threads|time|ended"),
-    "imports-what-is-not-there": ([BESIDES], {"snapshot": LACKING}, "^((?!pandas).)*'wandb_of_mine' where this is graded"),
-    "imports-it-in-its-answer": ([BESIDES], {"snapshot": LACKING_INSIDE}, "^((?!pandas).)*'wandb_of_mine' here"),
-    "mounts-a-drive": ([DRIVE], {"mean_loss": BY_ADD}, "'google' where this is graded"),
+    "imports-what-is-not-there": ([BESIDES], {"snapshot": LACKING}, "^((?!pandas).)*'wandb_of_mine' where"),
+    "imports-it-in-its-answer": ([BESIDES], {"snapshot": LACKING_INSIDE}, "^((?!pandas).)*'wandb_of_mine' where"),
+    "mounts-a-drive": ([DRIVE], {"mean_loss": BY_ADD}, "'google' where"),
     "names-itself-by-its-frame": ([], {"snapshot": BY_FRAME}, "frames of its callers"),
     "counts-what-is-alive": ([], {"snapshot": LIVING}, "garbage collector"),
 }
