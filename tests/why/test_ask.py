@@ -383,8 +383,7 @@ def test_what_another_module_of_the_users_holds_is_at_hand(monkeypatch, tmp_path
 
     call_it_the_users(str(tmp_path))
     program = "model = torch.nn.Linear(3, 1).requires_grad_(False)\nmodel(torch.ones(2, 3)).sum().backward()"
-    alone = asked(program)
-    assert alone.cause == "frozen" and "every parameter of `model` has" in alone.happened[0]
+    assert (alone := asked(program)).cause == "frozen" and "every parameter of `model` has" in alone.happened[0]
     helper = types.ModuleType("helper")
     helper.__file__, helper.model = str(tmp_path / "helper.py"), torch.nn.Linear(3, 1)
     monkeypatch.setitem(sys.modules, "helper", helper)
