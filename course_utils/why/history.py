@@ -127,10 +127,9 @@ class Silence:
             said = "`{name}`[, made in {made},] is {told}: no decimals, so it has no gradient."
             self._say("whole_numbers", said, told=describe(tensor), made=self.made)
         elif node is not None and not tensor.retains_grad:
-            call, leaves = self.log.node(node), list(leaves_behind(tensor))
+            call, op, of = self.log.node(node), spoken(node.name()), self.scene.names(leaves_behind(tensor))
             said = "`{name}` is no leaf: `{op}` made it[ in {made}][, of {leaf}, which is one]."
-            leaf = self.scene.names(leaves) if len(leaves) == 1 else []
-            self._say("not_a_leaf", said, op=spoken(node.name()), made=call.site, leaf=leaf)
+            self._say("not_a_leaf", said, op=op, made=call.site, leaf=of if len(of) == 1 else [])
             if call.entered is not None and call.entered.how == "gradient":
                 self.reason.cure = "Edit the leaf itself: `with torch.no_grad(): w -= lr * w.grad`."
         elif tensor.requires_grad:
@@ -161,6 +160,8 @@ class Silence:
             said = "`{name}` is in the graph of `{loss}`, and no backward has gone through it[, or {cleared}]."
             unclear = "" if any(slot.value is not None for slot in slots) else "its gradient was cleared since"
             self._say("no_backward", said, loss=self.scene.name(loss) or "loss", cleared=unclear)
+            ended = [cut.site for cut in self.log.cuts_not_followed(next(iter(leaves_behind(self.tensor)), None))]
+            self.reason.tell("[Without its history, a value went on in {cut}.]", cut=ended if self.log.passes else [])
         elif not self.tensor.is_leaf:
             said = "`{name}`[, made in {made},] was asked to keep its gradient after backward, or it was cleared since."
             self._say("not_a_leaf", said, made=self.made)

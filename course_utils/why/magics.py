@@ -47,9 +47,9 @@ def add_why(ipython: Any) -> None:
 def run_as_it_stands(ipython: Any, cell: str, magic: str) -> Any:
     """IPython's result of the cell below a magic, whose lines are those of the cell as it stands, under its number."""
     first = "" if cell.lstrip().startswith("%%") else f"# {magic}\n"
-    numbers = getattr(ipython.compile, "_filename_map", {})
-    before = dict(numbers)
-    try:
+    numbers, before = getattr(ipython.compile, "_filename_map", {}).values(), ipython.execution_count
+    try:  # IPython counts what a magic runs as the next cell
+        ipython.execution_count = max(numbers, default=before)
         return ipython.run_cell(first + cell)
-    finally:  # IPython counts what a magic runs anew
-        numbers.update(dict.fromkeys(numbers.keys() - before.keys(), next(reversed(before.values()), 0)))
+    finally:
+        ipython.execution_count = before
