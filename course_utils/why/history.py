@@ -78,9 +78,8 @@ def _left(reason: Reason, scene: Scene, root: torch.Tensor | None, subject: str,
         said = f"{{subject}} has no history: [{_FROZEN}, and ]nothing at hand requires grad[, neither {{without}}]."
         reason.tell(said, subject=subject, frozen=frozen, without=[] if frozen else [one.name for one in named])
     else:
-        history = [one.name for one in named if one.tensor.grad_fn is not None]
         said = f"{{subject}} has no history[; of your variables, {{names}} have one][; {_FROZEN}]."
-        reason.tell(said, subject=subject, names=history, frozen=frozen)
+        reason.tell(said, subject=subject, names=[it.name for it in named if it.tensor.grad_fn], frozen=frozen)
         reason.unsure = f"Where it was cut. {_UNSEEN if watched else LOOK}"
         if values is not None:
             reason.cause, _, reason.cure = SILENCES["cuts"]["values"]
