@@ -48,10 +48,9 @@ def tell_cuts(reason: Reason, scene: Scene, losses: list[torch.Tensor], tensors:
     leaves = [leaf for loss in losses for leaf in leaves_behind(loss)]
     every: list[Cut | None] = [log.node(node).entered for loss in losses for node in nodes_behind(loss)]
     every += [log.of(leaf, "cut") for leaf in leaves]
+    every += [edit.entered for leaf in leaves for edit in (log.of(leaf, "edits") or ())[-1:] if edit.steps]
     cuts = list(dict.fromkeys(cut for cut in every if cut is not None and mine & cut.leaves))
     cuts = cuts or [cut for one in losses if one.grad_fn is None and (cut := log.cut(one)) and cut.how != "values"][:1]
-    steps = (edit.entered for leaf in leaves for edit in (log.of(leaf, "edits") or ())[-1:] if edit.steps)
-    cuts = cuts or [cut for cut in steps if mine & cut.leaves][:1]
     for cut in [cut for cut in cuts if cut.how == cuts[0].how][:4]:
         lost = scene.names(one for one in tensors if log.numbers_of([one]) & cut.leaves)
         _tell_cut(reason, cut, lost or scene.names(tensors) or ["the tensor"], "What comes from ")

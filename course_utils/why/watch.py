@@ -82,9 +82,10 @@ class watch_why:
         log.running.append(one)
         try:
             done = backward(*args, **kwargs)
-            given = (done, *(leaf.grad for leaf in leaves))
-            if one.bad is not None and one.bad.backward and not any(map(kind_of_bad, tensors_in(given))):
-                one.bad = None  # it was left out, as the norm's own backward does at zero
+            if one.bad is not None and one.bad.backward:  # it may have been left out, as norm's backward does at zero
+                given = tensors_in((done, *(leaf.grad for leaf in leaves)))
+                arrived = [log.of(it, "bad") or one.bad for it in given if kind_of_bad(it)]
+                one.bad = max(arrived, key=lambda bad: bad.what, default=None)
             return done
         except BaseException:
             one.failed, log.broken = True, one
