@@ -177,7 +177,7 @@ def _not_flagged(scene: Scene) -> Reason:
     reason, bare = Reason("differentiated_not_flagged"), [one for one in scene.asked if not one.requires_grad]
     said = "{raised}, raised it.[ Of what it asks for, these do not require grad: {names}.]"
     reason.tell(said, raised=scene.here, names=scene.names(bare))
-    reason.cause = "frozen_parameter" if isinstance(bare[0], torch.nn.Parameter) else "input_not_flagged"
+    reason.cause = "frozen_parameter" if torch.nn.Parameter in map(type, bare) else "input_not_flagged"
     return reason
 
 

@@ -192,10 +192,9 @@ def nan_in_backward(scene: Scene) -> Reason:
     found, node = scene.log.first_bad, re.search(r"Function '(\w+)' returned nan", scene.message)
     reason, op = Reason("nan_in_backward"), spoken(node[1]) if node else "an operation"
     reason.tell("The gradient became NaN on its way back through `{op}`, in {needed:at}.", op=op, needed=scene.back)
+    reason.unsure = "" if found else f"Which line: the warning above the error shows it. {LOOK}"
     if found is not None:
         _seen(reason, found)
-    else:
-        reason.unsure = f"Which line: the warning above the error shows it. {LOOK}"
     reason.cause, reason.cure = "edge_of_domain", _cure(op)
     return reason
 

@@ -125,11 +125,13 @@ class Silence:
             said = "`{name}`[, made in {made},] is {told}: no decimals, so it has no gradient."
             self._say("whole_numbers", said, told=describe(tensor), made=self.made)
         elif node is not None and not tensor.retains_grad:
-            call, op, of = self.log.node(node), spoken(node.name()), self.scene.names(leaves_behind(tensor))
+            made, op, of = self.log.node(node).site, spoken(node.name()), self.scene.names(leaves_behind(tensor))
             said = "`{name}` is no leaf: `{op}` made it[ in {made}][, of {leaf}, which is one]."
-            self._say("not_a_leaf", said, op=op, made=call.site, leaf=of if len(of) == 1 else [])
-            if call.entered is not None and call.entered.how == "gradient":
-                self.reason.cure = "Edit the leaf itself: `with torch.no_grad(): w -= lr * w.grad`."
+            self._say("not_a_leaf", said, op=op, made=made, leaf=of if len(of) == 1 else [])
+        elif tensor.is_leaf and tensor._base is not None and tensor._base.requires_grad:
+            said = "`{name}` is a view, made while recording was off[ in {made}], and has no history."
+            self._say("no_grad_mode", said, made=self.made)
+            self.reason.cure = f"Make a leaf of its own of it: `{name} = {name}.detach().clone().requires_grad_()`."
         elif tensor.requires_grad:
             return
         elif cut is not None and (cut.how != "values" or self.log.cuts_not_followed()):  # else a flag may be wanted

@@ -69,8 +69,7 @@ class Scene:
                 self.here, self._variables = Site(file, int(line), function), {}
         given = chain.from_iterable(map(self.in_torch, ("t_outputs", "outputs", "tensors")))  # to backward
         self.roots = (*tensors, *tensors_in(given))  # whose graphs count
-        asked = self.in_torch("t_inputs")[-1:] or self.in_torch("inputs")[-1:]
-        self.asked = list(tensors_in(asked))  # of which it was to give the gradients
+        self.asked = list(tensors_in(chain.from_iterable(map(self.in_torch, ("t_inputs", "inputs")))))  # by gradient
 
     def in_torch(self, name: str) -> list[Any]:
         """What a variable of PyTorch's own functions on the error's way refers to, outermost first."""
