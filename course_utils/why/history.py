@@ -182,8 +182,9 @@ class Silence:
             new = [leaf for one in losses for leaf in leaves_behind(one) if not self.scene.name(leaf)]
             if cuts := [cut for leaf in new if (cut := log.of(leaf, "cut")) is not None and cut.how == "values"]:
                 _tell_cut(reason, cuts[0], "The loss leads to a tensor that")
-            elif used := log.of(self.tensor, "used"):
-                self._say("unused", "It was used in {used}, and the loss does not come from that.", used=used)
+            else:
+                said, used = "It was used in {used}, and the loss does not come from that.", log.of(self.tensor, "used")
+                self._say("unused", said if used else "In what was watched, nothing was recorded from it.", used=used)
         return reason
 
     def _zero(self) -> None:

@@ -91,7 +91,7 @@ class Memory(Storage):
     cut: Cut | None = None  # where the history ended of what is in it, or of what that was computed from
     bad: NotFinite | None = None  # what first made it so
     recorded: bool = False  # what is in it has a history
-    used: Site = NOWHERE  # the latest line that computed something from it, with a history where one was recorded
+    used: Site | None = None  # the latest line that computed something with a history from it
 
 
 class Log:
@@ -154,15 +154,15 @@ class Log:
 
     def cuts_not_followed(self, leaf: torch.Tensor | None = None) -> list[Cut]:
         """The latest cuts of what comes from a leaf, or from any, by which a value may have gone on unseen: through a
-        number or an array. A loss that went to the log as a number is none, nor what was read after the last pass.
+        number or an array. A loss that went to the log as a number is none, nor a copy of a leaf's own values, nor what
+        was read after the last pass.
         """
         roots = {number for one in self.passes for number in one.roots}
         wanted = self.numbers_of([leaf] if leaf is not None else [])
-        cuts = (
-            cut for cut in reversed(self.cut_at.values()) if cut.how in ("detach", "copy", "number", "data", "dtype")
-        )
+        cuts = (it for it in reversed(self.cut_at.values()) if it.how in ("detach", "copy", "number", "data", "dtype"))
         cuts = (cut for cut in cuts if cut.after < self.count or not self.count)
-        cuts = (cut for cut in cuts if cut.node not in roots and (leaf is None or wanted & cut.leaves))
+        cuts = (cut for cut in cuts if cut.node not in roots and (cut.how, cut.node) != ("detach", -1))
+        cuts = (cut for cut in cuts if leaf is None or wanted & cut.leaves)
         return list({cut.site: cut for cut in cuts}.values())
 
     def freed(self, node: Any) -> Pass | None:

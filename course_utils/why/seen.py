@@ -102,14 +102,13 @@ class _Operation:
 
     def _entered(self, recorded: bool) -> Cut | None:
         """Where the history of something had ended that it is given; and notes that it was used."""
-        found, computes = None, not self.writes and self.name != "detach"
+        found, computes = None, recorded and not self.writes
         for tensor in self.tensors:
             if tensor.requires_grad and not tensor.is_leaf:
                 continue
             cut = self.log.cut(tensor)
             for memory in self.log.memory(tensor):
-                if computes and (recorded or not memory.used.file):
-                    memory.used = self.site
+                memory.used = self.site if computes else memory.used
                 if cut is not None:
                     found = cut if found is None or found.how in ("values", "gradient") else found
                 elif memory.recorded and torch.is_grad_enabled():
