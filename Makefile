@@ -18,7 +18,7 @@ lab: environment  ## learn: set everything up, fill my_notebooks/, open JupyterL
 	@$(RUN) -m course_utils lab $(ARGS)
 fresh: environment  ## a lesson as it was, your file kept beside it: make fresh LESSON=03_detach
 	@$(RUN) -m course_utils fresh "$(LESSON)"
-check: tools  ## while you work, 1 min: style, quick tests; 20 s for one lesson: make check LESSON=detach
+check: tools  ## while you work, 45 s: style, quick tests; 20 s for one lesson: make check LESSON=detach
 	@$(RUN) -m ruff check -q $(STYLED) && $(RUN) -m ruff format --check --force-exclude $(STYLED); style=$$?; \
 		$(RUN) -m pytest $(if $(LESSON),-k $(LESSON) $(TESTS),--tier check tests) $(ARGS) && exit $$style
 test: tools  ## before a push, 5 min: everything CI runs: types, package, notebooks, browser

@@ -16,6 +16,7 @@ def test_digits_are_split_evenly_without_overlap_and_always_the_same():
     assert all(torch.equal(a, b) for a, b in zip((train, train_labels, test, test_labels), again, strict=True))
 
 
+@pytest.mark.slow
 def test_the_digits_are_those_that_scikit_learn_gives(monkeypatch):
     mine = handwritten_digits()
     monkeypatch.setattr(data, "_DIGITS", "moved in some later release")

@@ -64,6 +64,7 @@ def measured(name):
     return drawing.figure.bbox.frozen(), [(text.get_text(), box) for text, box in texts], inside, boxes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_text_touches_another(name):
     for (one, first), (other, second) in itertools.combinations(measured(name)[1], 2):
@@ -231,6 +232,7 @@ def test_a_notebook_shows_each_figure_once_with_its_words(tmp_path):
     json.dumps(notebook)
 
 
+@pytest.mark.slow
 def test_importing_draws_nothing_and_loads_no_matplotlib():
     code = (
         "import sys, course_utils.draw\nprint([m for m in ('matplotlib', 'IPython', 'numpy.f2py') if m in sys.modules])"

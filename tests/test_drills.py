@@ -61,6 +61,7 @@ def test_each_edit_finds_in_its_line_what_it_edits(topic):
             assert edit.partition("->")[0].strip(" ") in move.text, f"{edit!r} edits nothing in {move.text!r}"
 
 
+@pytest.mark.slow
 @each_kind
 def test_what_is_said_of_a_program_is_so_and_without_the_line_that_decides_it_is_not(topic, level, request):
     read = TOPICS[topic].read

@@ -144,6 +144,7 @@ def test_copies_stay_alike_where_all_draw_the_same_masks():
         assert torch.equal(twins[0][0][0].weight, twins[1][0][0].weight) == alike
 
 
+@pytest.mark.slow
 def test_optimizers_that_look_at_single_numbers_keep_the_models_apart(models):
     x, y = torch.randn(7, 3, dtype=torch.float64), torch.arange(7) % 2
     before = [parameter.clone() for model in models for parameter in model.parameters()]

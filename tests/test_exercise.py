@@ -364,6 +364,7 @@ def test_an_interrupt_never_waits_for_a_thread_that_ended_in_the_middle_of_somet
     assert run_script(HAMMERED).stdout.strip() == "stopped 100"
 
 
+@pytest.mark.slow
 def test_a_slow_answer_is_told_so_while_it_runs(monkeypatch, capsys):
     monkeypatch.setattr("course_utils.checks.judge.SLOW_SECONDS", 0.2)
 

@@ -359,6 +359,7 @@ def test_names_come_from_modules_mappings_and_keywords_and_from_nothing_else():
         graph_memory(w.sum(), names={"w": 3})
 
 
+@pytest.mark.slow
 def test_what_gc_freeze_has_put_aside_is_still_found():
     """Servers that fork freeze what they have loaded, so that the collector does not touch it."""
     x, waiting = leaf(3), (number for number in range(3))
@@ -377,6 +378,7 @@ def test_what_gc_freeze_has_put_aside_is_still_found():
 
 
 # The last one: it loads the compiler, whose many objects slow down every scan of all objects.
+@pytest.mark.slow
 def test_compiled_code_shows_what_it_saved():
     pytest.importorskip("torch._dynamo")
     x = torch.ones(100, requires_grad=True)

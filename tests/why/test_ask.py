@@ -17,7 +17,7 @@ from course_utils.base import user_code
 from course_utils.base.user_code import call_it_the_users
 from course_utils.why.pages import UNKNOWN, pages
 from tests import forks
-from tests.why.drive import end_process_group, forget, line_in
+from tests.why.drive import Program, asked, end_process_group, forget, line_in
 
 call_it_the_users(__file__)
 
@@ -111,6 +111,7 @@ def test_nothing_is_kept_alive():
         if not page.warns  # a warning ends nothing
     ],
 )
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_every_page_of_the_index_is_found_from_its_program(page, tmp_path):
     path = tmp_path / "program.py"
@@ -375,18 +376,13 @@ def test_why_the_engine_cares_is_said_once():
 
 
 def test_what_another_module_of_the_users_holds_is_at_hand(monkeypatch, tmp_path):
-    def asked(program: str):
-        module, path = types.ModuleType("program"), str(tmp_path / "program.py")
-        module.__file__, module.torch = path, torch
-        monkeypatch.setitem(sys.modules, "program", module)
-        return why(error_of(lambda: exec(compile(program, path, "exec"), vars(module))))
-
-    call_it_the_users(str(tmp_path))
-    program = "model = torch.nn.Linear(3, 1).requires_grad_(False)\nmodel(torch.ones(2, 3)).sum().backward()"
-    assert (alone := asked(program)).cause == "frozen" and "every parameter of `model` has" in alone.happened[0]
+    text = "model = nn.Linear(3, 1).requires_grad_(False)\nmodel(torch.ones(2, 3)).sum().backward()\n"
+    alone = asked(Program("beside", "", "", text), watched=False)
+    assert alone.cause == "frozen" and "every parameter of `model` has" in alone.happened[0]
     helper = types.ModuleType("helper")
     helper.__file__, helper.model = str(tmp_path / "helper.py"), torch.nn.Linear(3, 1)
     monkeypatch.setitem(sys.modules, "helper", helper)
-    beside = asked(f"import helper\n{program}")
-    assert beside.cause == UNKNOWN and "every parameter of `model` has" in beside.happened[0]
-    assert "nothing at hand" not in beside.happened[0] and "Where it was cut" in beside.unsure
+    call_it_the_users(str(tmp_path))
+    beside = asked(Program("beside", "", "", text), watched=False)
+    assert beside.cause == UNKNOWN and "nothing at hand" not in beside.happened[0]
+    assert "Where it was cut" in beside.unsure

@@ -3,11 +3,11 @@ that is not so.
 """
 
 import pytest
-import torch
 
 from tests.why.drive import PROGRAMS, misses, programs
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # the programs' own warnings
+# The programs have warnings of their own.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("one_thread")]
 # Where a process group is given up while gloo still works, its end waits for a thread that waits for Python: seen once.
 EVERY = [
     pytest.param(program, marks=pytest.mark.nightly if "process_group" in program.text else ())
@@ -19,9 +19,4 @@ EVERY = [
 @pytest.mark.parametrize("watched", [False, True], ids=["alone", "watched"])
 @pytest.mark.parametrize("program", EVERY, ids=lambda program: program.name)
 def test_cause_lines_and_cure_are_named(program, watched: bool) -> None:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        assert not misses(program, watched)
-    finally:
-        torch.set_num_threads(threads)
+    assert not misses(program, watched)
