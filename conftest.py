@@ -5,7 +5,7 @@ file and other surroundings of its own (``kernel_environment``), a dead kernel i
 stderr. For learner notebooks (``notebooks/*.ipynb``) besides: nothing raises, which is nbval's own rule, and every
 check cell says "not attempted" and scores 0.
 
-A run takes in what ``--tier`` says: ``check`` leaves out what starts kernels and sandboxes or takes a second (``slow``),
+A run takes in what ``--tier`` says: ``check`` leaves out what starts kernels or sandboxes or takes a second (``slow``),
 ``test`` is all that a push needs, ``nightly`` has the repetitions and long sweeps besides (``nightly``). In the first
 two a kernel is a fork of a Python that has imported torch (``course_utils/authoring/execute.py``), and a learner
 notebook runs the cells that its solution does not (``tests/slices.py``). Nightly each kernel is started as a learner's
