@@ -62,7 +62,7 @@ def store(path: Path, whole: bool = False) -> bool:
         whether one of them prints something else than before.
     """
     text = path.read_text(encoding="utf-8")
-    shown = iter(printed([found[1] for found in _PROGRAM.finditer(text)], whole))
+    shown = iter(printed([found[1].lstrip("\n") for found in _PROGRAM.finditer(text)], whole))
     told = _PROGRAM.sub(lambda found: f"program = '''{found[1]}'''\nprints = '''\n{next(shown)}\n'''\n", text)
     if told != text:
         write_whole(path, told)
