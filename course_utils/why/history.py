@@ -202,7 +202,7 @@ class Silence:
         else:
             bad = self.log.of(self.gradient, "bad") or NotFinite()
             self._say("zero_gradient", zero + ", though it arrived.")
-            said = "[It became so on its way back through `{op}`, in {zeroed}[, which had {numbers}].]"
+            said = "[It became so on its way back through `{op}`, in {zeroed}[, which had kept {numbers}].]"
             self.reason.tell(said, op=spoken(bad.name), zeroed=bad.site, numbers=", ".join(bad.inputs))
             self.reason.unsure = "" if bad.name else f"Where it became so. {LOOK}"
 
