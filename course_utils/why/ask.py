@@ -84,9 +84,8 @@ def _of_tensor(scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) ->
         reason = Silence(scene, next(iter(given.values())), tensor).unreached()
         reason.title = "No weight that an optimizer has leads to the loss"
         return reason
-    said = f"`{scene.name(tensor) or 'loss'}` is finite, {tensor.item():.4g}, and so are "
-    happened = [f"{said}the weights behind it and their gradients."]
-    return Reason("", FINE, "Nothing is seen to be wrong with the loss", happened)
+    said = f"`{scene.name(tensor) or 'loss'}` is finite, {tensor.item():.4g}; so are weights behind it and gradients."
+    return Reason("", FINE, "Nothing is seen to be wrong with the loss", [said])
 
 
 def _of_error(error: BaseException | None, log: Log) -> Reason:
@@ -153,9 +152,10 @@ def _by_page(scene: Scene) -> Reason:
     return reason
 
 
-def _unused(scene: Scene) -> Reason:
+def _not_in_graph(scene: Scene) -> Reason:
     """Which of the tensors the loss does not lead to, what comes from them, and which ones like them it leads to."""
-    reason, reached = Reason("unused_in_graph"), {id(one) for one in (*scene.nodes, *scene.leaves)}
+    page, reached = cast(ErrorPage, page_for(scene.message)).key, {id(one) for one in (*scene.nodes, *scene.leaves)}
+    reason = Reason(page)
     missing = {id(end): (end, one) for one in scene.asked if id(end := one.grad_fn or one) not in reached}
     lost, own = [one for _, one in missing.values()], {*map(id, scene.asked)}
     alike = scene.names(one for one in scene.leaves if id(one) not in own and any(one.shape == it.shape for it in lost))
@@ -165,19 +165,12 @@ def _unused(scene: Scene) -> Reason:
     reason.tell(said, raised=scene.here, names=scene.names(lost), after=after)
     reason.tell("[Of the same shape, and in it: {alike}.]", alike=alike)
     mine = scene.log.numbers_of(lost)  # nothing without a watch
-    if alike:
+    if page == "differentiated_not_flagged":
+        reason.cause = "frozen_parameter" if torch.nn.Parameter in map(type, lost) else "input_not_flagged"
+    elif alike:
         reason.cause = "other_object"
     elif mine and not (tell_cuts(reason, scene, [*scene.roots], lost) or tell_places(reason, scene.log, lost[0])):
         reason.cause = "really_unused"
-    return reason
-
-
-def _not_flagged(scene: Scene) -> Reason:
-    """Which of the tensors that a gradient is asked of are not flagged."""
-    reason, bare = Reason("differentiated_not_flagged"), [one for one in scene.asked if not one.requires_grad]
-    said = "{raised}, raised it.[ Of what it asks for, these do not require grad: {names}.]"
-    reason.tell(said, raised=scene.here, names=scene.names(bare))
-    reason.cause = "frozen_parameter" if torch.nn.Parameter in map(type, bare) else "input_not_flagged"
     return reason
 
 
@@ -204,7 +197,7 @@ def _gradient(scene: Scene) -> Reason:
 
 _SEARCHES: dict[str, Callable[[Scene], Reason]] = {
     "modified_in_place": modified, "second_backward": second, "does_not_require_grad": no_history,
-    "nan_in_backward": nan_in_backward, "unused_in_graph": _unused, "differentiated_not_flagged": _not_flagged,
+    "nan_in_backward": nan_in_backward, "unused_in_graph": _not_in_graph, "differentiated_not_flagged": _not_in_graph,
     "not_a_scalar": _scalar, "grad_is_none": _gradient,
 }  # fmt: skip
 """Who answers, by the page's key."""

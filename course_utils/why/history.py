@@ -167,8 +167,12 @@ class Silence:
             self._say("not_a_leaf", said, made=self.made)
         elif self._has_moved():
             self._say(FINE, "`.grad` is None since it was cleared; before, steps used it.")
+        elif self.passed is not None and self.log.numbers_of([self.tensor]) & self.passed.filled:
+            self._say("cleared", "A gradient came to `{name}` in {backward} and was cleared.", backward=self.back)
         else:
-            self._say("cleared", "A gradient came to `{name}`[ in {backward}] and was cleared.", backward=self.back)
+            ways = "it was cleared since, a Function returned None for it, or `torch.autograd.grad` fills no `.grad`."
+            said = "`{name}` has none, though a backward went through its graph[ in {backward}]: "
+            self._say("unused" if self.watched else "cleared", said + ways, backward=self.back)
 
     def unreached(self) -> Reason:
         """No loss leads to it."""

@@ -18,7 +18,7 @@ from course_utils.graph import operation_name
 from course_utils.record.storages import OLD, Listener, Recorder, Storage
 from course_utils.why.pages import SILENCES
 
-_PREFIX = re.compile(r"^_+|^(native|cudnn|fused|safe)_|_backward$")
+_AROUND = re.compile(r"^(?:_|native_|cudnn_|fused_|safe_)+|(?:_backward)+$")
 
 
 @dataclass(eq=False)
@@ -75,7 +75,8 @@ class Pass:
     roots: frozenset[int] = frozenset()  # the numbers of the nodes that it began at
     nodes: frozenset[tuple[str, int]] = frozenset()  # those that it went through, by name and number
     keeps: bool = False  # what they had saved
-    leaves: frozenset[int] = frozenset()  # the numbers of their memory
+    leaves: frozenset[int] = frozenset()  # the numbers of the memory of those that it led to
+    filled: frozenset[int] = frozenset()  # of those that had a gradient afterwards
     failed: bool = False
     bad: NotFinite | None = None  # the first in it
 
@@ -197,6 +198,4 @@ def range_of(tensor: torch.Tensor) -> str:
 def spoken(name: str) -> str:
     """An operation as its user calls it: "nll_loss" for "NllLossBackward0", "to" for "_to_copy"."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation_name(name)).lower()
-    while (plain := _PREFIX.sub("", snake)) != snake:
-        snake = plain
-    return SILENCES["spoken"].get(snake, snake)
+    return SILENCES["spoken"].get(plain := _AROUND.sub("", snake), plain)

@@ -14,7 +14,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from course_utils.base.torch_private import sequence_number
-from course_utils.base.user_code import Site, is_user_file, user_site
+from course_utils.base.user_code import NOWHERE, Site, is_user_file, user_site
 from course_utils.graph.recorded import MOST_NODES, leaves_behind, nodes_behind
 from course_utils.graph.steps import local_variables
 from course_utils.record import NEW_THREADS, Shared, replaced
@@ -82,6 +82,7 @@ class watch_why:
         log.running.append(one)
         try:
             done = backward(*args, **kwargs)
+            one.filled = log.numbers_of(leaf for leaf in leaves if leaf.grad is not None)
             if one.bad is not None and one.bad.backward:  # it may have been left out, as norm's backward does at zero
                 given = tensors_in((done, *(leaf.grad for leaf in leaves)))
                 arrived = [log.of(it, "bad") or one.bad for it in given if kind_of_bad(it)]
@@ -111,8 +112,9 @@ class watch_why:
         """Switches recording on or off, and notes who switched it off."""
         before = torch.is_grad_enabled()
         done = switch(*args, **kwargs)
-        if before and not torch.is_grad_enabled():
-            self.log.switches[threading.get_ident()] = _who(sys._getframe(1))
+        now = torch.is_grad_enabled()
+        if before or now:
+            self.log.switches[threading.get_ident()] = NOWHERE if now else _who(sys._getframe(1))
         return done
 
 
