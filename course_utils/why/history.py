@@ -217,8 +217,9 @@ class Silence:
         mine = [found for found in self.scene.groups if any(one is self.tensor for one in found[2]["params"])]
         name, _, group = mine[0] if mine else ("", None, {})
         if not name:
-            given = [one for _, _, group in self.scene.groups for one in group["params"]]
-            twin = self.scene.names(one for one in given if one.shape == self.tensor.shape)[:1]
+            given = (one for _, _, group in self.scene.groups for one in group["params"])
+            alike = self.scene.names(one for one in given if one.shape == self.tensor.shape)
+            twin = [it for it in alike if it.endswith("." + self.name.partition(".")[2])][:1]  # in a copy of its module
             said = "`{name}`[, made in {made},] has a gradient, and is not in {others}[, which has {twin}{same}]."
             others = [*dict.fromkeys(name for name, _, _ in self.scene.groups)]
             self._say("not_in_optimizer", said, others=others, twin=twin, same=", of the same shape", made=self.made)

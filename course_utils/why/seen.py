@@ -167,7 +167,7 @@ class _Operation:
     def _bad(self, what: str, result: torch.Tensor) -> NotFinite:
         """What first made a NaN or an infinity that is in the result."""
         log, others = self.log, [tensor for tensor in self.tensors if tensor is not result]
-        known = [bad for tensor in others if (bad := log.of(tensor, "bad")) is not None]
+        known = [bad for tensor in self.tensors if (bad := log.of(tensor, "bad")) is not None]
         if same := [bad for bad in known if bad.what == what]:
             return same[0]
         call, kept = Call(self.name, self.site), self.tensors
