@@ -18,7 +18,7 @@ from course_utils.graph import operation_name
 from course_utils.record.storages import OLD, Listener, Recorder, Storage
 from course_utils.why.pages import SILENCES
 
-_AROUND = re.compile(r"^(?:_|native_|cudnn_|fused_|safe_)+|(?:_backward)+$")
+_AROUND = re.compile(r"^(?:_|native_|cudnn_|fused_|safe_)+|(?:_backward|_forward)+$")
 
 
 @dataclass(eq=False)
