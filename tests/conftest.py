@@ -19,6 +19,7 @@ SIGNALS = [partial(signal.getsignal, number) for number in (signal.SIGINT, signa
 
 def pytest_sessionstart(session):
     """A line for each thing that a new PyTorch lacks, and not a failure in every file."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell runs in the background ignores it
     if not hasattr(session.config, "workerinput") and (gone := torch_private.gone()):
         pytest.exit("\n".join(gone), returncode=1)
 
