@@ -84,7 +84,7 @@ def _of_tensor(scene: Scene, tensor: torch.Tensor, loss: torch.Tensor | None) ->
         reason = Silence(scene, next(iter(given.values())), tensor).unreached()
         reason.title = "No weight that an optimizer has leads to the loss"
         return reason
-    said = f"`{scene.name(tensor) or 'loss'}` is finite, {tensor.item():.4g}; so are weights behind it and gradients."
+    said = f"`{scene.name(tensor) or 'loss'}` is finite, {tensor.item():.4g}. So are its weights and their gradients."
     return Reason("", FINE, "Nothing is seen to be wrong with the loss", [said])
 
 
@@ -166,7 +166,8 @@ def _not_in_graph(scene: Scene) -> Reason:
     reason.tell("[Of the same shape, and in it: {alike}.]", alike=alike)
     mine = scene.log.numbers_of(lost)  # nothing without a watch
     if page == "differentiated_not_flagged":
-        reason.cause = "frozen_parameter" if torch.nn.Parameter in map(type, lost) else "input_not_flagged"
+        bare = [type(one) for one in lost if not one.requires_grad]
+        reason.cause = "frozen_parameter" if torch.nn.Parameter in bare else "input_not_flagged" if bare else ""
     elif alike:
         reason.cause = "other_object"
     elif mine and not (tell_cuts(reason, scene, [*scene.roots], lost) or tell_places(reason, scene.log, lost[0])):

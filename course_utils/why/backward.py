@@ -116,7 +116,7 @@ def second(scene: Scene) -> Reason:
     trained = [(id(one), name) for name, _, group in scene.groups for one in group["params"] if id(one) in behind]
     names = list(dict.fromkeys(name for _, name in trained)) if len(dict(trained)) == len(trained) else []
     reason.tell("[{optimizers} train different parts of it.]", optimizers=names * (len(names) > 1))
-    if len(names) > 1:
+    if len(names) > 1 and reason.cause in ("shared_part", "made_outside_loop"):
         reason.cure = prose(SILENCES["used_up"]["different_parts"])
     return reason
 
