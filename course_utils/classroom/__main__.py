@@ -43,7 +43,6 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--workers", type=int, help="graders on this machine (default: one for every core)")
     grade.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="a Dask scheduler, whose workers grade instead")
     grade.add_argument("--again", action="store_true", help="also what has not changed since it was graded")
-    grade.add_argument("--verbose", action="store_true", help="list what was put right in files before grading")
     feedback = commands.add_parser("feedback", help="write each student's feedback")
     feedback.add_argument("--to", type=Path, help="also into this folder, a folder an assignment, a file a student")
     export = commands.add_parser("export", help="write marks, outcomes and misunderstandings as files")
@@ -99,7 +98,7 @@ def _grade(course: ClassFolder, assignments: Sequence[str], options: argparse.Na
     workers = Cluster(options.scheduler) if options.scheduler else Graders(options.workers)
     strangers = sorted(course.strangers())  # before grading enters them
     tables = grade(course, assignments, workers, students=options.student, again=options.again)
-    print("\n\n\n".join(class_table(name, rows, options.verbose) for name, rows in tables.items()))
+    print("\n\n\n".join(class_table(name, rows) for name, rows in tables.items()))
     if strangers:
         print(STRANGERS.format(names=", ".join(some([*map(clean, strangers)]))))
     if not options.student and (passed := list(course.passed_over())):

@@ -956,6 +956,19 @@ def _one_name_twice(notebook: Notebook) -> None:
     notebook.write(stop_gradient_round="def stop_gradient_round(x):\n    return x + tool(x)")
 
 
+def _below(notebook: Notebook) -> None:
+    """What an answer needs, defined anew in a later cell that does nothing else."""
+    notebook.add("def tool(x):\n    return x").add("def tool(x):\n    return x.detach()", "stop-zero")
+    notebook.add("from torch import round as rounded", "stop-zero")
+    notebook.write(snapshot="def snapshot(x):\n    return tool(x).clone()")
+    notebook.write(stop_gradient_round="def stop_gradient_round(x):\n    return x + (rounded(x) - x).detach()")
+
+
+def _hides_a_builtin(notebook: Notebook) -> None:
+    notebook.add("def len(x):\n    return 7")
+    notebook.write(snapshot="def snapshot(x):\n    return x.detach().clone() if len([x]) == 1 else x")
+
+
 def _next_cell(stub: str) -> Callable[[Notebook], object]:
     """A dict that the answer's cell begins and the next one fills."""
     lines = "\n".join(f"predicted_edit[{key!r}] = {value!r}" for key, value in PREDICTED.items())
@@ -996,6 +1009,8 @@ EDITED = {
     "answers-in-one-cell": _in_one_cell,
     "answers-in-the-check-cell": _around_the_check,
     "gives-two-helpers-one-name": _one_name_twice,
+    "defines-below-what-it-needs": _below,
+    "hides-a-builtin-by-a-function": _hides_a_builtin,
     "fills-a-dict-in-the-next-cell": _next_cell(Notebook().cell("predicted_edit")["source"]),
     "fills-a-touched-dict-in-the-next-cell": _next_cell(Notebook().cell("predicted_edit")["source"] + "\npass"),
     "fills-half-a-dict-in-the-next-cell": _next_cell("predicted_edit = {'detach_edit': 'error', 'data_edit': ...}"),

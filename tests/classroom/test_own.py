@@ -69,7 +69,7 @@ def own(released_course, tmp_path_factory, by_one_grader):
         "bob": "x.detach().clone().requires_grad_(x.is_floating_point())",
     }.items():
         teacher.hand_in(student, snapshot=f"def snapshot(x):\n    return {way}")
-    teacher.printed = teacher.run("grade", "--verbose", DETACH, HW1)
+    teacher.printed = teacher.run("grade", DETACH, HW1)
     return teacher
 
 
@@ -116,7 +116,7 @@ def test_a_notebook_of_an_earlier_release_is_graded_as_one_of_this(teacher, by_o
     for _ in range(2):
         teacher.change_source(mend)
         teacher.run("release", DETACH)
-    printed = teacher.run("grade", "--verbose", DETACH)
+    printed = teacher.run("grade", DETACH)
     for student in ("blank", "eve"):
         assert row(printed, student).count("0 not attempted") == 6 and said_of(printed, student) == []
     assert row(printed, "ada").split()[1] == "10+?" and said_of(printed, "ada") == []

@@ -114,4 +114,4 @@ class Impatient(Graders):
 def grade(teacher, *words):
     """Grades with short limits; returns what was printed."""
     with mock.patch("course_utils.classroom.run.graders.Graders", Impatient):
-        return teacher.run("grade", "--verbose", *words)
+        return teacher.run("grade", *words)

@@ -6,7 +6,6 @@ nbconvert's own ``sanitize_html`` does nothing here: nbgrader's templates do not
 
 from __future__ import annotations
 
-from functools import lru_cache
 from html import escape
 from typing import Any
 
@@ -56,17 +55,8 @@ def markdown(context: Context | dict[str, Any], source: str) -> str:
     if len(source) > LONGEST_MARKED_UP:
         return _plain(source)
     attachments = context.get("cell", {}).get("attachments", {})
-    return _marked_up(source, attachments) if attachments else _lesson_text(source)
-
-
-def _marked_up(source: str, attachments: dict[str, Any]) -> str:
     renderer = _Renderer(escape=False, attachments=attachments, exclude_anchor_links=True)
     return _CLEANER.clean(MarkdownWithMath(renderer, plugins=map(import_plugin, _PLUGINS)).render(source))
-
-
-@lru_cache(maxsize=256)  # most texts are the lesson's own, the same on every student's page
-def _lesson_text(source: str) -> str:
-    return _marked_up(source, {})
 
 
 def code(source: str, language: str | None = None, metadata: Any = None, **more: Any) -> str:

@@ -17,7 +17,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 _LONGEST = 50_000  # characters of one source: what has more is no answer, and is not looked at
 # A magic, a command of the shell or a question, alone in its line or behind ``name =``.
 _MAGIC = re.compile(r"^([ \t]*(?:\w+[ \t]*=[ \t]*)?)(?:[%!?].*|[%\w.]+\?+[ \t]*)$", re.MULTILINE)
-_BUILTINS = frozenset(dir(builtins)) | {"get_ipython", "display", "__file__", "__name__", "_", "__", "In", "Out"}
+BUILTINS = frozenset(dir(builtins)) | {"get_ipython", "display", "__file__", "__name__", "_", "__", "In", "Out"}
 # Python 3.11 counts a tree's depth for all threads at once, and raises SystemError where two make one side by side:
 # https://github.com/python/cpython/issues/106905
 _ONE_TREE = threading.Lock()
@@ -33,12 +33,14 @@ class Code:
         uses: the names that it, or a function in it, looks up outside itself.
         is_whole: whether it is code as it stands, its indentation not mended.
         is_text: whether it may be words: comments, texts, or what is no Python.
+        only_defines: whether all that it does is to bind those names: imports, functions and classes.
     """
 
     defines: frozenset[str] = frozenset()
     uses: frozenset[str] = frozenset()
     is_whole: bool = False
     is_text: bool = False
+    only_defines: bool = False
 
 
 def read_code(source: str) -> Code:
@@ -58,7 +60,17 @@ def read_code(source: str) -> Code:
                 uses.add(symbol.get_name())
     is_whole = not source.lstrip("\n").startswith((" ", "\t"))
     is_text = not top.get_symbols() and not top.get_children() and any(sign in source for sign in "#\"'%")
-    return Code(frozenset(defines), frozenset(uses - defines - _BUILTINS), is_whole, is_text)
+    only_defines = all(map(_only_defines, getattr(parse(source), "body", [None])))
+    return Code(frozenset(defines), frozenset(uses - defines - BUILTINS), is_whole, is_text, only_defines)
+
+
+def _only_defines(statement: ast.stmt | None) -> bool:
+    match statement:
+        case ast.ImportFrom(names=[ast.alias("*")]):  # of which the names are not known
+            return False
+        case ast.Import() | ast.ImportFrom() | ast.FunctionDef(decorator_list=[]) | ast.ClassDef(decorator_list=[]):
+            return True
+    return False
 
 
 def parse(source: str) -> ast.Module | None:

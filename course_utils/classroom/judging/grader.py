@@ -5,9 +5,9 @@ The notebook is rebuilt here, from data alone; its code runs in a fork of one wa
 back through the supervisor and become cards here.
 
 A submission is run as a student runs it, from the top, each check behind the cell that it checks. What does not pass is
-judged once more behind all cells, and once more without any cell that the student added: a helper further down, or a
-cell that leaves something behind, costs nothing. The best of these counts. The lesson's own experiments are run only
-where an answer asks for a name that is not there.
+judged once more behind all cells, and once more without any cell that the student added, where that may change it: a
+helper further down, or a cell that leaves something behind, costs nothing. The best of these counts. The lesson's own
+experiments are run only where an answer asks for a name that is not there.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections import Counter
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
-from course_utils.classroom.course.source import parse
+from course_utils.classroom.course.source import BUILTINS, parse
 from course_utils.classroom.judging import outcomes
 from course_utils.classroom.judging.outcomes import Verdict
 from course_utils.classroom.judging.results import ExerciseResult, Report
-from course_utils.classroom.rebuild.answers import same
 from course_utils.classroom.rebuild.reading import ReleasedCell, outputs_of, read_released
 from course_utils.classroom.rebuild.rebuild import Rebuilt, Step, rebuild
 from course_utils.classroom.sandbox.supervisor import Ended
@@ -52,6 +53,9 @@ class Director:
         self._ended: dict[int, Ended] = {}  # by step: cells that ended their process, or had to be interrupted
         self._shown, self._spent, self._room = set[int](), 0.0, limits.output_bytes
         self._troubled = self._left = False
+        self._code = {step.index: rebuilt.read(step.source) for step in self._steps if step.is_code}
+        often = Counter(name for code in self._code.values() for name in code.defines)
+        self._shared = BUILTINS.union(name for name, times in often.items() if times > 1)
         setup = parse("\n".join(step.source for step in self._steps if step.role == "set-up" and step.is_code))
         self._setup = "" if setup is None else ast.unparse(setup)
 
@@ -59,13 +63,15 @@ class Director:
         """Runs what is needed. Returns a verdict for every graded cell, by its id."""
         for step in self._steps:
             if (cell := step.released) and step.role == "by hand":
-                self._verdicts[cell.id] = outcomes.not_attempted(cell) if step.blank else outcomes.by_hand()
+                written = Verdict(0.0, "review by hand", text="A person reads and marks it.")
+                self._verdicts[cell.id] = outcomes.not_attempted(cell) if step.blank else written
         roles = {"set-up", "answer", "by hand", "added"}
         self._in_order(roles)
         if any(verdict.undefined for verdict in self._verdicts.values()):  # the lesson's experiments may make it
             roles.add("experiment")
             self._in_order(roles)
-        if any(map(self._is_open, self._checks.values())) and any(step.role == "added" for step in self._steps):
+        added = [step.index for step in self._steps if step.role == "added" and step.is_code]
+        if any(map(self._is_open, self._checks.values())) and any(map(self._acts, added)):
             self._ended = {}  # what ended in an answer's cell may be what one of these cells had set up
             self._in_order(roles - {"by hand", "added"})
         for cell in self._checks.values():
@@ -84,12 +90,20 @@ class Director:
     def _is_open(self, cell: ReleasedCell) -> bool:
         return cell.id not in self._verdicts or self._verdicts[cell.id].outcome != "passed"
 
+    def _acts(self, index: int, used: Collection[str] = ()) -> bool:
+        """Whether a cell may change what others do: any but one that only defines what no other one defines or used."""
+        code = self._code[index]
+        return not code.only_defines or not code.defines.isdisjoint(self._shared.union(used))
+
     def _in_order(self, roles: set[str]) -> None:
         """Runs the cells of these roles in the notebook's order, and judges: each check where it stands and, where that
-        is not passed, once more at the end. A cell that ends the process is left out, and all begins again."""
+        is not passed and a later cell may change that, once more at the end. A cell that ends the process is left out,
+        and all begins again."""
         is_run = {step.index for step in self._steps if step.role in roles and step.is_code and step.source.strip()}
         order = [step for step in self._steps if step.index in is_run.union(self._checks)]
-        order += [self._steps[index] for index in self._checks]
+        used = set[str]().union(*(self._code[index].uses for index in is_run))
+        latest = max((index for index in is_run if self._acts(index, used)), default=0)
+        order += [self._steps[index] for index in self._checks if index < latest]
         judged, place = set[int](), 0
         for _ in range(_MOST_RUNS):
             self._errors = {}
@@ -124,11 +138,7 @@ class Director:
             self._verdicts[cell.id] = verdict
 
     def _cell(self, step: Step) -> None:
-        # A stub that nobody touched must not take the place of an answer that was made elsewhere.
-        cell = step.released
-        unless = sorted(cell.names) if cell and same(step.source, cell.source) else []
-        asked = {"do": "cell", "seconds": self._limits.check_seconds, "source": step.source, "unless": unless}
-        answer = self._python.ask(asked)
+        answer = self._python.ask({"do": "cell", "seconds": self._limits.check_seconds, "source": step.source})
         self._spent += float(answer["seconds"])
         if step.index not in self._shown:
             self._shown.add(step.index)

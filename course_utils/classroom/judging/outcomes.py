@@ -125,10 +125,6 @@ def raised(cell: ReleasedCell, error: list[str], what: str = "the answer's cell 
     return Verdict(0.0, "raised", _card(cell, "error", claim), raised=message)
 
 
-def by_hand() -> Verdict:
-    return Verdict(0.0, "review by hand", text="A person reads and marks it.")
-
-
 def stopped(cell: ReleasedCell, ended: Ended) -> Verdict:
     """The answer's process was killed or ran out of time; without an outcome, that was not the answer's doing."""
     if not ended.outcome:

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from course_utils.classroom.course.source import called_on_lesson
+from course_utils.classroom.course.source import Code, called_on_lesson, read_code
 from course_utils.classroom.rebuild.answers import Answer, HandedIn, same
 from course_utils.classroom.rebuild.reading import Cell, ReleasedCell, ReleasedNotebook, Unreadable, read_cells
 
@@ -53,6 +54,7 @@ class Rebuilt:
         listed: what the teacher should know of it, one sentence each.
         renamed: of edited checks, by the check's id, what they were handed in place of the answer's own name.
         unread: why nothing that was handed in is graded, in one sentence; empty where something is.
+        read: what is known of a cell's source.
     """
 
     notebook: dict[str, Any]
@@ -61,6 +63,7 @@ class Rebuilt:
     listed: list[str] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
     unread: str = ""
+    read: Callable[[str], Code] = read_code
 
     def add(self, item: dict[str, Any], label: str, cell: ReleasedCell | None, answer: Answer | None) -> None:
         """Puts a cell behind the others."""
@@ -96,7 +99,7 @@ def rebuild(released: ReleasedNotebook, submitted: bytes | None) -> Rebuilt:
     handed_in = HandedIn(released, cells)
     answers = handed_in.answers()
     rebuilt = _assembled(released, answers, _own_cells(handed_in, answers))
-    rebuilt.repairs = [*repairs, *dict.fromkeys(handed_in.repairs)]
+    rebuilt.repairs, rebuilt.read = [*repairs, *dict.fromkeys(handed_in.repairs)], handed_in.read
     _compare_locked(handed_in, rebuilt)
     return rebuilt
 

@@ -168,13 +168,9 @@ class _AssignmentRun:
         return [row for _, row in sorted((missing | self.rows).items())]
 
 
-def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> str:
+def class_table(assignment: str, rows: Sequence[Row]) -> str:
     """The whole class in one assignment, as text: a line for each row with points and outcome for each exercise, how
-    often each outcome came, and below whatever a person has to look at, by name.
-
-    Args:
-        verbose: whether to list what was put right before grading, which is harmless and else only counted.
-    """
+    often each outcome came, what was put right, and whatever a person has to look at, by name."""
     missing = [one_line(row.student, STUDENT_WIDTH) for row in rows if row.reason == NO_SUBMISSION]
     if len(missing) == len(rows):
         return f"{assignment}: nobody of {len(rows)} handed it in"
@@ -192,15 +188,11 @@ def class_table(assignment: str, rows: Sequence[Row], verbose: bool = False) -> 
     repairs = [(row, report.repairs) for row, report in graded if is_read[row.student] and report.repairs]
     unread = [(row, [" ".join(report.repairs)]) for row, report in graded if not is_read[row.student]]
     anew = [(row, [result.exercise]) for row, result, mark in results if mark.given is not None and mark.waits]
+    text += _paragraph("Put right before grading, and harmless", repairs)
     text += _paragraph("Look at these by hand", ((row, report.reviews) for row, report in graded))
     text += _paragraph("Answered anew since you marked it; mark it again in the Formgrader, or press Resolve", anew)
     text += _paragraph("Could not be read; put it right, ask for the file again, or mark it by hand", unread)
     text += _paragraph("Worth knowing, at no cost in points", ((row, report.listed) for row, report in graded))
-    if verbose:
-        text += _paragraph("Put right before grading", repairs)
-    elif repairs:
-        number = sum(len(said) for _, said in repairs)
-        text += f"\nPut right before grading, harmless: {number} (students: {len(repairs)}); --verbose lists them\n"
     text += _paragraph("Also", ((row, row.remarks) for row in rows))
     text += _paragraph("Not in the gradebook", ((row, [row.reason]) for row in rows if row.failed))
     return text.rstrip("\n")

@@ -102,11 +102,8 @@ class Shell(InteractiveShell):
         if self.in_cell:
             raise KeyboardInterrupt
 
-    def run(self, source: str, unless: list[str]) -> dict[str, Any]:
-        """Runs a cell, unless there is something by all of the names that it would make. Returns what it printed, what
-        it showed, and the kind and first line of what it raised."""
-        if unless and all(name in self.user_ns for name in unless):
-            return {}
+    def run(self, source: str) -> dict[str, Any]:
+        """Runs a cell. Returns what it printed, what it showed, and the kind and first line of what it raised."""
         kept, self.shown, self.in_cell = (sys.stdout, sys.stderr), [], True
         out, err = sys.stdout, sys.stderr = Stream(), Stream()
         try:
@@ -197,7 +194,7 @@ def _serve(channel: Channel, shell: Any, asked: list[dict[str, Any]]) -> None:
                     channel.send({"unjudged": str(why)})
                 asked.clear()  # no fork of a cell's own is a check
                 continue
-            done = shell.run(request["source"], request["unless"])
+            done = shell.run(request["source"])
             if os.getpid() == me:
                 channel.send(done | {"threads": threading.active_count() - 1})
     finally:
