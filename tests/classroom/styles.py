@@ -958,10 +958,8 @@ def _one_name_twice(notebook: Notebook) -> None:
 
 def _below(notebook: Notebook) -> None:
     """What an answer needs, defined anew in a later cell that does nothing else."""
-    notebook.add("def tool(x):\n    return x").add("def tool(x):\n    return x.detach()", "stop-zero")
-    notebook.add("from torch import round as rounded", "stop-zero")
-    notebook.write(snapshot="def snapshot(x):\n    return tool(x).clone()")
-    notebook.write(stop_gradient_round="def stop_gradient_round(x):\n    return x + (rounded(x) - x).detach()")
+    notebook.add("def tool(x):\n    return x").add("def tool(x):\n    return x.round()", "stop_gradient_round-check")
+    notebook.write(stop_gradient_round="def stop_gradient_round(x):\n    return x + (tool(x) - x).detach()")
 
 
 def _hides_a_builtin(notebook: Notebook) -> None:

@@ -74,6 +74,7 @@ HABITS = (
     # What another cell did, showed, replaced or left running costs nothing.
     *("raises-after-its-answers", "closes-what-it-prints-to", "shows-what-does-not-end", "leaves-threads-running"),
     *("leaves-settings-of-python-behind", "hides-builtins-and-modes", "checks-everything-at-the-end"),
+    *("hides-a-builtin-by-a-function", "defines-below-what-it-needs"),
     # Nobody can be sure: a person decides. A word on the teacher's list costs nothing.
     *("uses-a-pool-of-an-earlier-cell", "names-itself-by-its-frame", "has-names-of-the-judge"),
 )
