@@ -114,8 +114,8 @@ class Silence:
             reason.title, reason.lines = f"Nothing is seen to be wrong with `{self.name}`", []
         return reason
 
-    def _say(self, cause: str, text: str, **known: Any) -> None:
-        self.reason.cause = cause
+    def _say(self, cause: str, text: str, unsure: str = "", **known: Any) -> None:
+        self.reason.cause, self.reason.unsure = cause, unsure and f"{unsure} {LOOK}"
         self.reason.tell(text, name=self.name, **known)
 
     def _flag(self) -> None:
@@ -139,7 +139,8 @@ class Silence:
         elif isinstance(tensor, torch.nn.Parameter):
             self._say("frozen", "`{name}` is a parameter with `requires_grad=False`.")
         else:
-            self._say("not_flagged", "`{name}`[, made in {made},] does not require grad.", made=self.made)
+            unsure = "" if self.watched else "Whether it had a history, and where that ended."
+            self._say("not_flagged", "`{name}`[, made in {made},] does not require grad.", unsure, made=self.made)
 
     @functools.cached_property
     def losses(self) -> list[torch.Tensor]:
@@ -170,25 +171,26 @@ class Silence:
         elif self.passed is not None and self.log.numbers_of([self.tensor]) & self.passed.filled:
             self._say("cleared", "A gradient came to `{name}` in {backward} and was cleared.", backward=self.back)
         else:
-            ways = "it was cleared since, a Function returned None for it, or `torch.autograd.grad` fills no `.grad`."
-            said = "`{name}` has none, though a backward went through its graph[ in {backward}]: "
-            self._say("unused" if self.watched else "cleared", said + ways, backward=self.back)
+            said = "`{name}` has none, though a backward went through its graph[ in {backward}]: [{cleared}, ]"
+            said += "a Function returned None for it, or `torch.autograd.grad` fills no `.grad`."
+            unsure, cleared = ("", "") if self.passed else ("Which of these.", "it was cleared since")
+            self._say("not_kept", said, unsure, backward=self.back, cleared=cleared)
 
     def unreached(self) -> Reason:
         """No loss leads to it."""
         reason, log, losses, named = self.reason, self.log, self.losses, self.scene.name(self.loss)
-        whose = f"the graph of `{named}`" if named else "the graph of any loss at hand"
+        of = f"the graph of `{named}`" if named else "the graph of any loss at hand"
         plain = (self.scene.name(losses[0]) or "the loss") if losses and losses[0].is_leaf else ""
-        self._say("unused", "`{name}` is not in {whose}[; `{plain}` has no history].", whose=whose, plain=plain)
-        if not self.watched:
-            reason.unsure = f"Whether it was not used, or its history ended on the way. {LOOK}"
-        elif not (tell_cuts(reason, self.scene, losses, [self.tensor]) or tell_places(reason, log, self.tensor)):
+        unsure = "" if self.watched else "Whether it was not used, or its history ended on the way."
+        self._say("not_in_graph", "`{name}` is not in {of}[; `{plain}` has no history].", unsure, of=of, plain=plain)
+        told = tell_cuts(reason, self.scene, losses, [self.tensor]) or tell_places(reason, log, self.tensor)
+        if self.watched and not told:
             new = [leaf for one in losses for leaf in leaves_behind(one) if not self.scene.name(leaf)]
             if cuts := [cut for leaf in new if (cut := log.of(leaf, "cut")) is not None and cut.how == "values"]:
                 _tell_cut(reason, cuts[0], "The loss leads to a tensor that")
             else:
                 said, used = "It was used in {used}, and the loss does not come from that.", log.of(self.tensor, "used")
-                self._say("unused", said if used else "In what was watched, nothing was recorded from it.", used=used)
+                reason.tell(said if used else "In what was watched, nothing was recorded from it.", used=used)
         return reason
 
     def _zero(self) -> None:
@@ -201,14 +203,13 @@ class Silence:
             said = zero + " since it was cleared in {cleared}[; {used}]."
             self._say(FINE if used else "cleared", said, cleared=edits[-1].site, used=used)
         elif self.gradient._version and not edits:
-            self._say("cleared", zero + ", and its memory was written to since it arrived, as `w.grad.zero_()` does.")
-            self.reason.unsure = f"Which line wrote to it. {LOOK}"
+            said = zero + ", and its memory was written to since it arrived, as `w.grad.zero_()` does."
+            self._say("cleared", said, "Which line wrote to it.")
         else:
             bad = self.log.of(self.gradient, "bad") or NotFinite()
-            self._say("zero_gradient", zero + ", though it arrived.")
-            said = "[It became so on its way back through `{op}`, in {zeroed}[, which had kept {numbers}].]"
-            self.reason.tell(said, op=spoken(bad.name), zeroed=bad.site, numbers=", ".join(bad.inputs))
-            self.reason.unsure = "" if bad.name else f"Where it became so. {LOOK}"
+            said = ", though it arrived.[ It became so in the backward of `{op}`, {zeroed}[, which kept {numbers}].]"
+            known = {"op": spoken(bad.name), "zeroed": bad.site, "numbers": ", ".join(bad.inputs)}
+            self._say("zero_gradient", zero + said, "Where it became so." * (not bad.name), **known)
 
     def _moves(self) -> None:
         """Whether an optimizer changes it."""
@@ -229,8 +230,8 @@ class Silence:
         elif not self._has_moved():
             said = "`{name}` has a gradient[ of {backward}] and `{optimizer}` has `{name}`[, but {did}]."
             did = "no step has moved it" if self.watched else ""
-            self._say("no_step" if did else UNKNOWN, said, optimizer=name, backward=self.back, did=did)
-            self.reason.unsure = "" if did else f"Whether `{name}.step()` ran. {LOOK}"
+            unsure = "" if did else f"Whether `{name}.step()` ran."
+            self._say("no_step" if did else UNKNOWN, said, unsure, optimizer=name, backward=self.back, did=did)
 
     def _has_moved(self) -> bool:
         """Whether an optimizer has changed it, as far as that leaves a trace."""
