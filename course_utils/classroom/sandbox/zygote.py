@@ -29,7 +29,7 @@ from course_utils.classroom.sandbox.supervisor import Channel, Closed, Superviso
 PACKAGE = "course_utils"
 # What lessons, checks and answers import when they are first used; each would cost every submission its time.
 PRELOADED = (
-    *("IPython.core.completer", "IPython.core.magics", "IPython.core.pylabtools", "torch._dynamo"),
+    *("IPython.core.completer", "IPython.core.magics", "IPython.core.pylabtools", "matplotlib.pyplot", "torch._dynamo"),
     *("torch.fx.experimental.proxy_tensor", "torch.func", "torch.optim", "torch.testing"),
     *("torch.utils._python_dispatch", "torch.utils.checkpoint", "torch.utils.data", "torch.utils.flop_counter"),
 )
