@@ -9,7 +9,7 @@ from course_utils.base.files import prose
 from course_utils.base.text import describe
 from course_utils.base.user_code import Site
 from course_utils.graph.recorded import leaves_behind, nodes_behind, saved_slots
-from course_utils.why.log import Cut, Log, NotFinite, spoken
+from course_utils.why.log import Cut, Log, NotFinite, range_of, spoken
 from course_utils.why.pages import FINE, LOOK, SILENCES, UNKNOWN, Reason
 from course_utils.why.scene import Scene
 
@@ -103,13 +103,14 @@ class Silence:
 
     def answer(self) -> Reason:
         """What the first question says that has an answer."""
-        reason, what = self.reason, "gets no gradient" if self.gradient is None else "does not move"
-        for question in (self._flag, self._arrived if self.gradient is None else self._zero, self._moves):
+        reason, grad = self.reason, self.gradient
+        for question in (self._flag, self._arrived if grad is None else self._zero, self._moves):
             if not reason.cause:
                 question()
         if not reason.cause:
-            self._say(FINE, "`{name}`, {told}, has a gradient.", told=describe(self.tensor))
-        reason.title = f"Why `{self.name}` {what}"
+            numbers = range_of(grad) if grad is not None and grad.layout is torch.strided else ""
+            self._say(FINE, "`{name}`, {told}, has a gradient[: {of}].", told=describe(self.tensor), of=numbers)
+        reason.title = f"Why `{self.name}` {'gets no gradient' if grad is None else 'does not move'}"
         if reason.cause == FINE:
             reason.title, reason.lines = f"Nothing is seen to be wrong with `{self.name}`", []
         return reason
