@@ -6,7 +6,7 @@ SETUP = "$(PYTHON)" tools/bootstrap.py --venv "$(VENV)" $(if $(TORCH),--torch "$
 # What belongs to one lesson. Its answers are judged and its files looked at, whatever the other finds.
 BOOKS = $(or $(wildcard notebooks/*_$(LESSON).ipynb notebooks/*/*_$(LESSON).ipynb),$(error There is no lesson "$(LESSON)". Say it without its number: LESSON=detach. There are $(notdir $(basename $(wildcard notebooks/solutions/*.ipynb)))))
 STYLED = $(if $(LESSON),course_utils/lessons/$(LESSON) tests/lessons/right/$(LESSON).py $(BOOKS),.)
-TESTS = tests/lessons tests/test_lessons_are_fresh.py tests/test_readme.py $(BOOKS)
+TESTS = tests/lessons tests/test_lessons_are_fresh.py tests/test_readme.py tests/test_weight.py $(BOOKS)
 # Hundreds of processes import the course. Where no byte code may be kept, each of them compiles it again.
 export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
