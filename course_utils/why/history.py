@@ -204,8 +204,8 @@ class Silence:
             said = zero + " since it was cleared in {cleared}[; {used}]."
             self._say(FINE if used else "cleared", said, cleared=edits[-1].site, used=used)
         elif self.gradient._version and not edits:
-            said = zero + ", and its memory was written to since it arrived, as `w.grad.zero_()` does."
-            self._say("cleared", said, "Which line wrote to it.")
+            said = zero + ", and it was written to since it arrived, as another backward or `w.grad.zero_()` does."
+            self._say(UNKNOWN, said, "Whether it came so, or was cleared.")
         else:
             bad = self.log.of(self.gradient, "bad") or NotFinite()
             said = ", though it arrived.[ It became so in the backward of `{op}`, {zeroed}[, which kept {numbers}].]"
