@@ -179,19 +179,19 @@ class Silence:
 
     def unreached(self) -> Reason:
         """No loss leads to it."""
-        reason, log, losses, named = self.reason, self.log, self.losses, self.scene.name(self.loss)
-        of = f"the graph of `{named}`" if named else "the graph of any loss at hand"
+        reason, log, losses, one = self.reason, self.log, self.losses, self.tensor
+        of = f"the graph of `{named}`" if (named := self.scene.name(self.loss)) else "the graph of any loss at hand"
         plain = (self.scene.name(losses[0]) or "the loss") if losses and losses[0].is_leaf else ""
         unsure = "" if self.watched else "Whether it was not used, or its history ended on the way."
         self._say("not_in_graph", "`{name}` is not in {of}[; `{plain}` has no history].", unsure, of=of, plain=plain)
-        told = tell_cuts(reason, self.scene, losses, [self.tensor]) or tell_places(reason, log, self.tensor)
-        if self.watched and not told:
-            new = [leaf for one in losses for leaf in leaves_behind(one) if not self.scene.name(leaf)]
-            if cuts := [cut for leaf in new if (cut := log.of(leaf, "cut")) is not None and cut.how == "values"]:
-                _tell_cut(reason, cuts[0], "The loss leads to a tensor that")
-            else:
-                said, used = "It was used in {used}, and the loss does not come from that.", log.of(self.tensor, "used")
-                reason.tell(said if used else "In what was watched, nothing was recorded from it.", used=used)
+        if not self.watched or tell_cuts(reason, self.scene, losses, [one]) or tell_places(reason, log, one):
+            return reason
+        new = [leaf for loss in losses for leaf in leaves_behind(loss) if not self.scene.name(leaf)]
+        if cuts := [cut for leaf in new if (cut := log.of(leaf, "cut")) is not None and cut.how == "values"]:
+            _tell_cut(reason, cuts[0], "The loss leads to a tensor that")
+        else:
+            said, used = "It was used in {used}, and the loss does not come from that.", log.of(one, "used")
+            reason.tell(said if used else "In what was watched, nothing was recorded from it.", used=used)
         return reason
 
     def _zero(self) -> None:
