@@ -158,8 +158,8 @@ def _not_in_graph(scene: Scene) -> Reason:
     missing = {id(end): (end, one) for one in scene.asked if id(end := one.grad_fn or one) not in reached}
     lost, own = [one for _, one in missing.values()], {*map(id, scene.asked)}
     alike = scene.names(one for one in scene.leaves if id(one) not in own and any(one.shape == it.shape for it in lost))
-    ways = ((name, [*nodes_behind(it)][1:]) for name, it, _ in scene.named[:50])  # but for its own node
-    after = [name for name, way in ways if any(id(getattr(one, "variable", one)) in missing for one in way)]
+    ways = ((name, iter(nodes_behind(it))) for name, it, _ in scene.named[:50])  # whose own node is left out
+    after = [name for name, it in ways if next(it, None) and any(id(getattr(n, "variable", n)) in missing for n in it)]
     said = "{raised}, raised it.[ Not in the graph: {names}[, nor what is computed from that, {after}].]"
     reason.tell(said, raised=scene.here, names=scene.names(lost), after=after)
     reason.tell("[Of the same shape, and in it: {alike}.]", alike=alike)
