@@ -14,10 +14,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from course_utils.classroom.sandbox.supervisor import Ended, Supervisor
 from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX, ROOT, Notebook
 from tests.classroom.own import HW1, put_source
 from tests.classroom.teacher import row
@@ -271,3 +273,13 @@ def test_packages_below_a_folder_that_is_emptied_stay_in_sight(teacher):
         subprocess.run(command, env=os.environ | environment, check=True, stdout=subprocess.DEVNULL)
     cells = [cell for name, cell in teacher.cells("ada").items() if name.startswith("added")]
     assert ["".join(map(text_of, cell["outputs"])) for cell in cells] == ["7\n", "FileNotFoundError\n", "OSError\n"]
+
+
+def test_what_a_check_says_as_it_ends_is_heard_whenever_its_process_is_gone(monkeypatch):
+    said, heard = {"body": "passed"}, iter([False, True, True])  # nothing when it is waited for, then all at once
+    supervisor = object.__new__(Supervisor)
+    supervisor.pid, supervisor._count, supervisor._gone = os.getpid(), lambda processes: None, lambda: Ended("", "")
+    supervisor._student = SimpleNamespace(poll=lambda seconds: next(heard), receive=lambda: said)
+    stopped = {os.getpid(): ["T", *"0" * 20]}  # of all processes the one that waits is left
+    monkeypatch.setattr("course_utils.classroom.sandbox.supervisor._processes", lambda: stopped)
+    assert supervisor._ask(None, 5.0, in_check=True)[0] == said

@@ -175,7 +175,7 @@ class Supervisor:
                     return message, used
                 if self.pid not in processes:
                     raise Closed
-                if in_check and states == ["T"]:  # the check's process is gone, and its parent waits to go on
+                if in_check and states == ["T"] and not self._student.poll(0):  # only its parent is left, and no word
                     raise Ended("killed", "its process ended in the middle of the check")
                 if used > seconds:
                     raise TimeoutError(f"it ran for more than {seconds:g} s")
