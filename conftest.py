@@ -89,17 +89,15 @@ def _fill_font_cache() -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more than there are cores: a third of their time workers wait, for browsers, sandboxes and disks. In
-    ``check``, which starts none of these, as many as there are cores.
+    """As many as there are cores, and for the whole suite one more: a third of their time workers wait there, for
+    browsers, sandboxes and disks. In a part of it that one takes longer to start than it saves.
 
     None where the command line names one file: starting workers takes longer than they save.
     """
     files = {argument.split("::")[0] for argument in config.args}
-    return (
-        0
-        if len(files) == 1 and Path(files.pop()).is_file()
-        else (os.cpu_count() or 1) + (config.option.tier != "check")
-    )
+    if len(files) == 1 and Path(files.pop()).is_file():
+        return 0
+    return (os.cpu_count() or 1) + (config.args_source is config.ArgsSource.TESTPATHS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
