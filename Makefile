@@ -1,4 +1,4 @@
-# Every task is one line here; `make` lists them. ARGS passes options on: make test ARGS="-k setup".
+# Every task is one line here; `make` lists those that you call. ARGS passes options on: make test ARGS="-k setup".
 VENV ?= .venv
 PYTHON ?= $(or $(shell command -v python3 2>/dev/null),$(shell command -v python 2>/dev/null),$(error No Python was found. Install Python 3.11 or newer (https://www.python.org/downloads/) and run the command again))
 RUN = "$(VENV)/bin/python"

@@ -1,7 +1,6 @@
 """nbgrader's settings for this course: read by ``nbgrader`` in this folder and by ``python -m course_utils.authoring``.
 
-For a class, copy this file into the folder that nbgrader grades in, so that ``nbgrader generate_assignment`` releases
-the very notebooks that lie in ``notebooks/``.
+It makes ``notebooks/`` what it is. The folder of a class has settings of its own: ``autograd-control classroom init``.
 """
 
 from course_utils.authoring.stubs import preprocessors

@@ -10,14 +10,14 @@ from course_utils.controls import control_panel as control_panel
 from course_utils.controls import evaluating as evaluating
 from course_utils.data import handwritten_digits as handwritten_digits
 from course_utils.data import soft_histogram as soft_histogram
-from course_utils.draw import plot_bars as plot_bars
-from course_utils.draw import plot_graph as plot_graph
-from course_utils.draw import plot_memory as plot_memory
+from course_utils.draw.bars import plot_bars as plot_bars
 from course_utils.draw.bars import plot_maps as plot_maps
 from course_utils.draw.bars import plot_panels as plot_panels
+from course_utils.draw.graph import plot_graph as plot_graph
 from course_utils.draw.lanes import plot_hooks as plot_hooks
 from course_utils.draw.lines import plot_lines as plot_lines
 from course_utils.draw.lines import plot_trade as plot_trade
+from course_utils.draw.memory import plot_memory as plot_memory
 from course_utils.drills import drill as drill
 from course_utils.graph import GraphMemory as GraphMemory
 from course_utils.graph.walk import graph_memory as graph_memory

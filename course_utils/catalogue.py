@@ -26,8 +26,6 @@ class LessonInfo:
         question: the question it answers, in the learner's words.
         minutes: how long each of its sittings takes a learner, by an estimate.
         points: the automatic points that its exercises can earn.
-        edition: of its checks. Raise it where an answer would earn other points than before: a class that is graded
-            half-way is then told what would change before anything does.
     """
 
     number: int
@@ -36,7 +34,6 @@ class LessonInfo:
     question: str
     minutes: tuple[int, ...]
     points: int
-    edition: int = 3
 
     @property
     def notebook(self) -> str:

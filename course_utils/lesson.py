@@ -75,7 +75,7 @@ class Lesson:
             The score: a number to nbgrader, a card to a learner.
 
         Raises:
-            ValueError: the lesson has no such exercise; the message names those it has.
+            ValueError: the lesson has no such exercise; the message names those it has. Else as ``judge`` does.
         """
         if not self.exercises:
             return Score(0.0, lesson=self.name, exercise=exercise, possible=0.0, status="not attempted", notes=_BARE)

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from course_utils.draw import plot_bars, plot_graph, plot_lines, plot_memory, plot_trade
+from course_utils import plot_bars, plot_graph, plot_lines, plot_memory, plot_trade
 from course_utils.draw.bars import plot_maps, plot_panels
 from course_utils.draw.lanes import plot_hooks, plot_lanes
 from course_utils.measure.compare import Comparison, Cost

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.text import Text
 
-from course_utils.draw import plot_bars, plot_graph, plot_lines, plot_memory, plot_trade
+from course_utils import plot_bars, plot_graph, plot_lines, plot_memory, plot_trade
 from course_utils.draw.bars import LOOKS, plot_maps, plot_panels
 from course_utils.draw.graph import STYLES
 from course_utils.draw.lanes import MOST_CALLS, MOST_STEPS, plot_hooks, plot_lanes
@@ -203,7 +203,7 @@ def test_wrapping_never_exceeds_its_limit(name, limit):
 # In a notebook.
 
 CELLS = [
-    "import matplotlib.pyplot as plt\nfrom course_utils.draw import plot_bars",
+    "import matplotlib.pyplot as plt\nfrom course_utils import plot_bars",
     "plot_bars({'a': 10, 'b': 20})\nplt.show()",
     "plot_bars({'a': 10, 'b': 20})",
     "plt.plot([1, 2]);",
@@ -234,8 +234,7 @@ def test_a_notebook_shows_each_figure_once_with_its_words(tmp_path):
 
 @pytest.mark.slow
 def test_importing_draws_nothing_and_loads_no_matplotlib():
-    code = (
-        "import sys, course_utils.draw\nprint([m for m in ('matplotlib', 'IPython', 'numpy.f2py') if m in sys.modules])"
-    )
+    code = "import sys\nfrom course_utils import plot_bars, plot_graph, plot_memory\n"
+    code += "print([m for m in ('matplotlib', 'IPython', 'numpy.f2py') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert ast.literal_eval(result.stdout) == []

@@ -10,7 +10,7 @@ matplotlib.use("agg")
 
 from matplotlib.text import Text
 
-from course_utils.draw import plot_lines, plot_memory, plot_trade
+from course_utils import plot_lines, plot_memory, plot_trade
 from course_utils.draw.bars import plot_maps, plot_panels
 from course_utils.draw.lanes import plot_hooks
 from course_utils.draw.memory import phase_stem

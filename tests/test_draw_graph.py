@@ -12,7 +12,7 @@ matplotlib.use("Agg")
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.text import Text
 
-from course_utils.draw import plot_graph
+from course_utils import plot_graph
 from course_utils.draw.boxes import folded
 from course_utils.draw.graph import graph_plan
 from course_utils.draw.layout import layered

@@ -9,7 +9,7 @@ matplotlib.use("Agg")
 
 from matplotlib.text import Text
 
-from course_utils.draw import plot_graph
+from course_utils import plot_graph
 from course_utils.graph.numbers import numbers_of
 from course_utils.graph.recorded import nodes_behind
 from tests.recorded_graphs import leaf

@@ -99,7 +99,7 @@ def run(path: Path, cell_seconds: float = CELL_SECONDS) -> bool:
 PRELOADED = [
     "torch._dynamo",
     "course_utils.lesson",
-    "course_utils.draw",
+    "course_utils.draw.memory",
     "course_utils.authoring.programs",  # which the forks of ``programs.printed`` begin in
     "ipykernel.kernelapp",
     "matplotlib.backends.backend_agg",

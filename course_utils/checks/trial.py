@@ -23,7 +23,7 @@ from course_utils.base.text import count_of, describe, plain_text
 from course_utils.checks import AnswerRaised, Missed, NotAttempted, Stopped
 from course_utils.checks.state import Settings
 
-# Tests put a source of their own here, so that a test that fails can be run again as it was.
+# Tests and drills put a source of their own here, so that what was drawn can be drawn again.
 random_bits: Callable[[int], int] = secrets.randbits
 
 
@@ -147,7 +147,7 @@ class Trial:
 
 
 def _where(error: BaseException) -> str:
-    """The learner's line that led to the error: the last one in a notebook cell or file outside installed packages."""
+    """The learner's line that led to the error: the last one that is neither Python's nor ``_NOT_THE_LEARNER_S``."""
     found = ""
     for frame, line_number in traceback.walk_tb(error.__traceback__):
         package = str(frame.f_globals.get("__name__")).partition(".")[0]

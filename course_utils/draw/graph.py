@@ -79,8 +79,8 @@ def plot_graph(
     Raises:
         TypeError: something given is neither tensor, module nor mapping, or a name stands for something that is neither
             a tensor nor a module.
-        ValueError: no tensor was given, or one has no history; with ``values``: the result has several numbers, a
-            tensor on the way has more than six, or backward has freed what the graph had saved.
+        ValueError: no tensor was given, or one has no history; with ``values``: more than 40 nodes, a result of several
+            numbers, a tensor on the way of more than six, or what the graph had saved was freed by backward.
     """
     tensors = [thing for thing in of if isinstance(thing, torch.Tensor)]
     memories = [thing for thing in of if isinstance(thing, GraphMemory)]
@@ -118,7 +118,7 @@ def _drawn(plan: Plan, title: str, said: str, meanings: Mapping[boxes.Role, str]
     from matplotlib.patches import Patch
 
     roles = {card.role for card in plan.cards}
-    signs = [Patch(label=words, **_look(role)) for role, words in meanings.items() if role in roles]
+    signs = [Patch(label=meaning, **_look(role)) for role, meaning in meanings.items() if role in roles]
     way = Line2D([], [], linestyle="", marker="v", color=RULE, label="the way gradients go in backward")
     with new_page(plan.layout.width, plan.layout.height) as page:
         page.ax.set_axis_off()

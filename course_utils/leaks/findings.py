@@ -106,7 +106,7 @@ class GrowthReport(Shown):
 
     Attributes:
         calls: how many calls began.
-        modules: how often each class of module was called, or ``BACKWARD_PASS``.
+        modules: calls counted, of each class of module, or of ``LOOP``, ``"step"`` or ``BACKWARD_PASS``.
         training: calls that a backward pass followed.
         evaluation: calls that none followed.
         alive_bytes: bytes alive at the end that the watch knows of.

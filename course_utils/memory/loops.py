@@ -109,7 +109,7 @@ def memory_limit(limit_bytes: int, *known: Any, device: torch.device | str | Non
     Raises:
         torch.OutOfMemoryError: inside the block, after the operation that passed the limit. As with any tracker,
             scratch memory inside a kernel is not counted.
-        ValueError: the limit is no positive number of bytes.
+        ValueError: the limit is no positive number of bytes. Else as ``MemoryTracker`` does.
     """
     if limit_bytes <= 0:
         raise ValueError(

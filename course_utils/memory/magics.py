@@ -1,7 +1,4 @@
-"""``%load_ext course_utils`` brings ``%%memory``: what a notebook cell did to memory (``load_ipython_extension``).
-
-IPython is imported when the extension is loaded.
-"""
+"""The cell magic ``%%memory``: what a notebook cell did to memory (``run_cell``). ``leaks.magics`` registers it."""
 
 import ast
 import shlex
@@ -14,22 +11,6 @@ from course_utils.base.text import aligned, describe, format_bytes
 from course_utils.graph.recorded import storages_of
 from course_utils.memory.known import held_by_graphs
 from course_utils.memory.tracker import MemoryTracker
-
-
-def load_ipython_extension(ipython: Any) -> None:
-    """Adds the cell magic ``%%memory`` to a running IPython; called by ``%load_ext course_utils``.
-
-    Usage: ``%%memory [--device DEVICE] [NAME ...]``, where the names are variables that hold
-    modules, optimizers or tensors, as for ``MemoryTracker``. After the cell it prints the peak, what is still alive,
-    what graphs hold of it, and what the cell's result keeps, which ``Out`` and ``_`` hold on to.
-    """
-    from IPython.core.magic import output_can_be_silenced
-
-    @output_can_be_silenced
-    def memory(line: str, cell: str) -> Any:
-        return run_cell(ipython, line, cell)
-
-    ipython.register_magic_function(memory, "cell", "memory")
 
 
 def run_cell(ipython: Any, line: str, cell: str) -> Any:

@@ -1,1 +1,1 @@
-"""What a learner has earned, kept on disk (``store``) and shown (``tables``)."""
+"""What a learner has earned, kept on disk (``events``) and shown (``tables``)."""

@@ -97,21 +97,21 @@ def progress(show_location: bool = True) -> Progress:
     known = stored()
     rows = []
     for info in LESSONS:
-        mine = [row for row in known.attempts.values() if row.lesson == info.name]
+        worth = info.exercises
+        mine = {row.exercise: row for row in known.attempts.values() if row.lesson == info.name}
         guesses = [row for row in known.predictions.values() if row.lesson == info.name]
-        begun = bool(guesses) or any(row.count for row in mine)
-        solved = {row.exercise for row in mine if row.is_solved(info.exercises.get(row.exercise, 0.0))}
+        begun = bool(guesses) or any(row.count for row in mine.values())
         row = LessonProgress(
             number=info.number,
             name=info.name,
             title=info.title,
-            earned=min(math.fsum(row.best for row in mine), float(info.points)),
+            earned=math.fsum(mine[name].best_of(points) for name, points in worth.items() if name in mine),
             possible=float(info.points),
             begun=begun,
             predictions_right=sum(row.first_right for row in guesses),
             predictions_asked=len(guesses),
             question=info.question,
-            open_exercises=tuple(name for name in info.exercises if name not in solved),
+            open_exercises=tuple(name for name in worth if name not in mine or not mine[name].is_solved(worth[name])),
             is_written=_is_answered(info.notebook) if begun else None,
         )
         rows.append(row)

@@ -14,28 +14,20 @@ PAGES = """
 ```
 """
 # What the public names return; their own modules are nobody's import.
-RETURNED = (
-    "checks.score.Hint",
-    "checks.score.Prediction",
-    "checks.score.Solution",
-    "controls.Control",
-    "controls.ControlPanel",
-    "draw.page.Drawing",
-    "drills.Drill",
-    "graph.GraphNode",
-    "graph.SavedTensor",
-    "leaks.findings.Finding",
-    "leaks.findings.Part",
-    "measure.compare.Comparison",
-    "measure.Environment",
-    "memory.report.LineMemory",
-    "memory.report.LineUse",
-    "memory.report.Timeline",
-    "progress.history.Reset",
-    "progress.tables.Progress",
-    "progress.tables.ScoreCard",
-    "progress.tables.ScoreRow",
-)
+RETURNED = {
+    "checks.score": ("Hint", "Prediction", "Solution"),
+    "controls": ("Control", "ControlPanel"),
+    "draw.page": ("Drawing",),
+    "drills": ("Drill", "DrillScore"),
+    "graph": ("GraphNode", "SavedTensor"),
+    "leaks.findings": ("Finding", "Part"),
+    "measure.compare": ("Comparison", "Cost"),
+    "measure": ("Environment",),
+    "memory.report": ("LineMemory", "LineUse", "Timeline"),
+    "progress.history": ("Reset",),
+    "progress.tables": ("Progress", "ScoreCard", "ScoreRow"),
+    "why.pages": ("Reason",),
+}
 ENGINE = "the_engine"  # the page that shows the engine of the last lesson whole
 LESSONS_HEAD = """\
 # Lessons
@@ -96,4 +88,5 @@ def lessons(further: Collection[str] = ()) -> str:
 def names() -> str:
     """The list of public names, in reStructuredText; autosummary makes a page for each."""
     public = "\n   ".join(sorted(course_utils.__all__, key=str.lower))
-    return API.format(public=public, returned="\n   ".join(RETURNED))
+    returned = (f"{module}.{name}" for module, names in RETURNED.items() for name in names)
+    return API.format(public=public, returned="\n   ".join(returned))

@@ -45,7 +45,7 @@ def page(course: Course, lesson: LessonInfo, answers: Mapping[str, str]) -> Note
         answers: to each question of the lesson's predictions what PyTorch says, in short form.
 
     Raises:
-        KeyError: a question has no answer there.
+        ValueError: a question has no answer there.
     """
     solved = {cell.id: cell for cell in read(course.solutions / f"{lesson.notebook}.ipynb").cells}
     notebook = read(course.learners / f"{lesson.notebook}.ipynb")
