@@ -68,13 +68,13 @@ def test_every_node_has_a_box_and_every_leaf_its_name_and_shape():
     loss = gated_loss(model)
     drawing, plan = plot_graph(loss, model), plan_of(lambda: plot_graph(loss, model))
     boxes = [patch for patch in drawing.ax.patches if isinstance(patch, FancyBboxPatch)]
-    assert len(plan.cards) == len(boxes) == len(graph_memory(loss).nodes) == 40
+    assert len(plan.labels) == len(boxes) == len(graph_memory(loss).nodes) == 40
     words = texts(drawing)
     for name, parameter in model.named_parameters():
         assert name in words
         assert str(list(parameter.shape)) in words
     assert not any("Backward" in word for word in words)
-    assert len([card for card in plan.cards if card.is_leaf]) == len(list(model.parameters()))
+    assert len([card for card in plan.labels if card.is_leaf]) == len(list(model.parameters()))
 
 
 def test_the_legend_names_the_kinds_of_boxes_that_there_are():
@@ -126,7 +126,7 @@ def test_a_chain_is_drawn_straight():
 
 @pytest.mark.parametrize("name", ["twenty_steps", "two_hundred_nodes", "encoder"])
 def test_large_graphs_are_folded_into_few_boxes(name):
-    assert 4 <= len(plan_of(GRAPHS_DRAWN[name]).cards) <= 40
+    assert 4 <= len(plan_of(GRAPHS_DRAWN[name]).labels) <= 40
     assert "boxes" in GRAPHS_DRAWN[name]().description
 
 
@@ -152,5 +152,5 @@ def test_layers_of_a_model_fold_into_one_box_each():
 def test_fold_can_be_asked_for_and_refused():
     model = perceptron_model()
     loss = model(torch.randn(2, 32)).sum()
-    assert len(plan_of(lambda: plot_graph(loss, model, fold=True)).cards) < 10
-    assert len(plan_of(lambda: plot_graph(loss, model)).cards) == 15
+    assert len(plan_of(lambda: plot_graph(loss, model, fold=True)).labels) < 10
+    assert len(plan_of(lambda: plot_graph(loss, model)).labels) == 15

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grimp
 
-from course_utils.classroom.sandbox.zygote import JUDGES, NOT_LEARNERS
+from course_utils.classroom.sandbox.zygote import JUDGES, NOT_LOADED
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -46,7 +46,7 @@ def test_what_judges_is_all_loaded_anew_for_a_student() -> None:
     graph = grimp.build_graph("course_utils", exclude_type_checking_imports=True)
     loaded_anew = tuple(f"course_utils.{name}" for name in JUDGES)
     # Nothing that judges imports the drills, which look at exercises.
-    not_learners = tuple(f"course_utils.{name}" for name in (*NOT_LEARNERS, "drills"))
+    not_learners = tuple(f"course_utils.{name}" for name in (*NOT_LOADED, "drills"))
     judges = {module for module in graph.modules if module.startswith(loaded_anew)}
     assert len(judges) > 20
     # The package itself is mended by hand: its three names are set to the second set's.

@@ -28,7 +28,7 @@ _LONG_WORDS, _LONG_FACTOR = 90, 1.5
 _STEP = 5  # what a lesson says is a multiple of it
 _FENCED = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _NO_WORDS = re.compile(rf"{_FENCED.pattern}|\]\([^)]*\)|<[^>]*>", _FENCED.flags)
-_HEADED = re.compile(r"^#+ .*?(\d+) minutes?\b", re.MULTILINE)
+_TIMED = re.compile(r"^#+ .*?(\d+) minutes?\b", re.MULTILINE)
 _BREAK = re.compile(r"^(\*Your \w+ sitting begins here; it takes )\d+(?= minutes\.)", re.MULTILINE)
 _OPENING = re.compile(r"\b(?:\w+\s+sittings,\s+of\s+[\d,\s]+?and\s+)?\d+\s+minutes\b")
 _COUNTS = ("no", "one", "two", "three", "four", "five")
@@ -139,7 +139,7 @@ def headed(cells: Iterable[NotebookNode]) -> float:
     """The minutes that the headings of exercises and of the written question say, more below a long contract."""
     taken = 0.0
     for cell in cells:
-        for found in _HEADED.finditer(cell.source) if cell.cell_type == "markdown" else ():
+        for found in _TIMED.finditer(cell.source) if cell.cell_type == "markdown" else ():
             long = len(cell.source[found.end() :].split()) > _LONG_WORDS
             taken += int(found[1]) * (_LONG_FACTOR if long else 1)
     return taken

@@ -1,5 +1,5 @@
 """Which code is the user's own (``is_user_file``), and where it is at this moment (``Site``, ``user_site``). Somebody's
-script, to be run as Python would (``asked_for``), and its end (``exit_code``, ``print_error``).
+script, to be run as Python would (``load_script``), and its end (``exit_code``, ``print_error``).
 """
 
 import argparse
@@ -19,6 +19,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
+from typing import Any
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -34,7 +35,7 @@ def _libraries() -> tuple[str, ...]:
 _chosen: set[str] = set()
 
 
-def call_it_the_users(path: str) -> None:
+def count_as_users(path: str) -> None:
     """Counts a file, or the files of a folder, as the user's wherever it lies: the script that was asked for."""
     _chosen.add(os.path.abspath(path))
     is_user_file.cache_clear()
@@ -83,14 +84,13 @@ class Site:
     def __str__(self) -> str:
         if not self.file:
             return "no line of yours"
-        cell = _cell_number(self.file)
+        cell = getattr(getattr(ipython(), "compile", None), "_filename_map", {}).get(self.file)
         return f"{os.path.basename(self.file)}:{self.line}" if cell is None else f"Cell In[{cell}], line {self.line}"
 
 
-def _cell_number(file: str) -> int | None:
-    """The number of the notebook's cell that a file stands for; None where it is none."""
-    shell = getattr(sys.modules.get("IPython.core.getipython"), "get_ipython", lambda: None)()
-    return getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)
+def ipython() -> Any:
+    """IPython's shell; None outside of it."""
+    return getattr(sys.modules.get("IPython.core.getipython"), "get_ipython", lambda: None)()
 
 
 NOWHERE = Site("", 0, "")
@@ -143,7 +143,7 @@ def frames_of_all_threads() -> list[FrameType]:
     return frames
 
 
-def asked_for(
+def load_script(
     parser: argparse.ArgumentParser, arguments: Sequence[str] | None
 ) -> tuple[argparse.Namespace, CodeType, ModuleType]:
     """The options that a parser knows, and the script (or ``-m`` and a module) after them, loaded, ``sys.argv`` set.
@@ -176,7 +176,7 @@ def _script(path: str) -> tuple[CodeType, ModuleType]:
     module.__file__ = full
     vars(module).update(__builtins__=__builtins__, __spec__=None, __cached__=None, __annotations__={})
     sys.path[0] = os.path.dirname(full)
-    call_it_the_users(full)
+    count_as_users(full)
     return code, module
 
 
@@ -197,7 +197,7 @@ def _module(name: str) -> tuple[CodeType, ModuleType]:
         __builtins__=__builtins__, __package__=spec.parent, __loader__=spec.loader, __cached__=spec.cached
     )
     if spec.origin:
-        call_it_the_users(os.path.dirname(spec.origin) if spec.parent else spec.origin)
+        count_as_users(os.path.dirname(spec.origin) if spec.parent else spec.origin)
     return code, module
 
 

@@ -2,7 +2,6 @@
 which what first does not hold is told with its diagnosis and what held is folded; a hint, a prediction, a solution.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,6 +24,7 @@ from course_utils.base.document import (
 )
 from course_utils.base.markup import BLUE, GREEN, GREY, ORANGE, clean
 from course_utils.base.text import count_of, points
+from course_utils.base.user_code import ipython
 from course_utils.checks.misconceptions import Misconception
 from course_utils.checks.state import LIMIT
 
@@ -115,12 +115,11 @@ class Score(Shown, float):
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         # A terminal has no HTML and no nbgrader: there IPython shows the card as text.
-        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-        printer.text(repr(self) if hasattr(shell, "kernel") else str(self))
+        printer.text(repr(self) if hasattr(ipython(), "kernel") else str(self))
 
 
 _HOLDS, _FAILS, _OPEN = Sign("✓", "held", GREEN), Sign("✗", "does not hold", ORANGE), Sign("-", "not judged yet", GREY)
-_RIGHT, _WRONG = Sign("✓", "right", GREEN), Sign("✗", "not what happens", ORANGE)
+RIGHT, WRONG = Sign("✓", "right", GREEN), Sign("✗", "not what happens", ORANGE)
 _ASK = "Your guess first: write it where the `...` stands, and run the cell again."
 PROGRAM = "Shown by a program"  # stands above a misconception's program, which is folded
 
@@ -262,7 +261,7 @@ class Prediction(document.Shown):
         """The guess beside what the engine does; without a guess, the question alone."""
         if self.right is None:
             return card(self.question, [paragraph(_ASK)], GREY)
-        sign = _RIGHT if self.right else _WRONG
+        sign = RIGHT if self.right else WRONG
         blocks = [document.verdict(sign), rows([("you said", self.guess), ("it is", self.actual)])]
         return card(self.question, blocks + [paragraph(self.thought)] * bool(self.thought), sign.ground)
 

@@ -23,6 +23,7 @@ import numpy
 import torch
 
 from course_utils.base.text import plain_text
+from course_utils.base.user_code import ipython
 from course_utils.checks import Missed
 
 _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object]]] = {
@@ -52,8 +53,7 @@ class Capture:
         patches: list[tuple[Any, str, Any]] = [(stream, "write", self._add) for stream in _streams()]
         patches += [(sys, name, getattr(sys, name)) for name in ("stdout", "stderr")]
         patches.append((builtins, "input", _refuse_input))
-        shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-        if shell:
+        if shell := ipython():
             patches += [(shell.display_pub, "publish", self._publish), (shell, "ask_exit", _refuse_exit)]
             patches.append((shell.display_pub, "clear_output", lambda wait=False: None))
         with contextlib.ExitStack() as undo:

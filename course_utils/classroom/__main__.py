@@ -122,7 +122,7 @@ def _feedback(course: ClassFolder, assignments: Sequence[str], options: argparse
     for assignment in assignments if options.assignments else graded or assignments:
         pages = feedback(course, assignment, options.student)
         troubles = {student: why for student, why in pages.items() if why}
-        folder = course.path("feedback", "*", assignment)
+        folder = course.path("feedback", assignment, "*")
         print(f"{assignment}: {len(pages) - len(troubles)} feedback files in {folder}")
         print("".join(f"  {student}: {why}\n" for student, why in troubles.items()), end="")
         failed = failed or bool(troubles)

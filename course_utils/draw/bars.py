@@ -119,10 +119,10 @@ def _written(heading: str, value: float, times: str) -> str:
 
 _SIDE = 84.0  # points; of a panel
 
-Panels = Sequence[tuple[str, Tensor]]
+Images = Sequence[tuple[str, Tensor]]
 
 
-def plot_maps(images: Panels, *rows: Panels, title: str) -> Drawing:
+def plot_maps(images: Images, *rows: Images, title: str) -> Drawing:
     """Draws images in grey, and below them rows of maps: blue above 0, orange below 0, white at 0.
 
     The colours of all maps have one scale, which the line below the figure gives, so that maps can be compared.
@@ -172,7 +172,7 @@ def plot_maps(images: Panels, *rows: Panels, title: str) -> Drawing:
     return Drawing(page.figure, _in_words(images, rows, title))
 
 
-def _in_words(images: Panels, rows: Sequence[Panels], title: str) -> str:
+def _in_words(images: Images, rows: Sequence[Images], title: str) -> str:
     sentences = [f"{sentence(title)} Images: {', '.join(name for name, _ in images)}."]
     for name, grid in (pair for row in rows for pair in row):
         row, column = divmod(int(grid.argmax()), grid.shape[1])

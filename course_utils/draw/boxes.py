@@ -1,5 +1,5 @@
 """The boxes of a drawn graph. In a large one, nodes that belong to one module become one (``folded``). What stands in a
-box (``Card``), with its size and role; above the boxes (``summary``); and the whole in words (``in_words``,
+box (``Label``), with its size and role; above the boxes (``summary``); and the whole in words (``in_words``,
 ``numbers_in_words``).
 
 The graph does not say which module recorded a node. A node is taken to belong to the module whose parameters it uses,
@@ -169,7 +169,7 @@ def _complete(
 
 
 @dataclass(frozen=True)
-class Card:
+class Label:
     """What stands in a box: lines of (text, size, bold), and the size that they need."""
 
     text: tuple[tuple[str, float, bool], ...]
@@ -179,8 +179,8 @@ class Card:
     is_leaf: bool
 
 
-def card_of(group: Group, kinds: Mapping[str, str], numbers: Sequence[Numbers] = ()) -> Card:
-    """The card of one node, or of several folded into one, with its bytes, or with ``numbers`` of each, unshortened.
+def label_of(group: Group, kinds: Mapping[str, str], numbers: Sequence[Numbers] = ()) -> Label:
+    """The label of one node, or of several folded into one, with its bytes, or with ``numbers`` of each, unshortened.
 
     ``kinds`` are the classes of modules by their names.
     """
@@ -198,7 +198,7 @@ def card_of(group: Group, kinds: Mapping[str, str], numbers: Sequence[Numbers] =
     lines += [(detail, DETAIL_SIZE, False) for detail in details]
     width = max(text_width(*line) for line in lines) * (_SPARE if numbers else 1) + 2 * _PADDING
     height = sum(size for _, size, _ in lines) * LEADING + _PADDING
-    return Card(tuple(lines), max(_NARROWEST, width), max(24.0, height), role, group.is_leaf)
+    return Label(tuple(lines), max(_NARROWEST, width), max(24.0, height), role, group.is_leaf)
 
 
 def _words(group: Group, kinds: Mapping[str, str]) -> tuple[str, list[str]]:

@@ -45,7 +45,7 @@ class Plan:
     """A graph laid out: its nodes in groups, each with what is in its box, and the boxes' places in points."""
 
     groups: Sequence[boxes.Group]
-    cards: Sequence[boxes.Card]
+    labels: Sequence[boxes.Label]
     layout: Layout
 
 
@@ -117,7 +117,7 @@ def _drawn(plan: Plan, title: str, said: str, meanings: Mapping[boxes.Role, str]
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    roles = {card.role for card in plan.cards}
+    roles = {label.role for label in plan.labels}
     signs = [Patch(label=meaning, **_look(role)) for role, meaning in meanings.items() if role in roles]
     way = Line2D([], [], linestyle="", marker="v", color=RULE, label="the way gradients go in backward")
     with new_page(plan.layout.width, plan.layout.height) as page:
@@ -126,8 +126,8 @@ def _drawn(plan: Plan, title: str, said: str, meanings: Mapping[boxes.Role, str]
         page.legend([*signs, way], room=1.0, handlelength=1.4)
         page.ax.set(xlim=(0, plan.layout.width), ylim=(plan.layout.height, 0))  # in points, y downwards
         _draw_lines(page.ax, plan.layout.lines)
-        for card, box in zip(plan.cards, plan.layout.boxes, strict=True):
-            _draw_box(page.ax, card, box)
+        for label, box in zip(plan.labels, plan.layout.boxes, strict=True):
+            _draw_box(page.ax, label, box)
     return Drawing(page.figure, words)
 
 
@@ -135,15 +135,15 @@ def _look(role: boxes.Role) -> dict[str, Any]:
     return dict(zip(("facecolor", "edgecolor", "linewidth", "linestyle"), STYLES[role], strict=True))
 
 
-def _draw_box(ax: Any, card: boxes.Card, box: Box) -> None:
+def _draw_box(ax: Any, label: boxes.Label, box: Box) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     corner, where = min(6.0, box.height / 3), (box.x - box.width / 2, box.y - box.height / 2)
-    form = "square,pad=0" if card.is_leaf else f"round,pad=0,rounding_size={corner}"
-    look: dict[str, Any] = {"boxstyle": form, "zorder": 3, "clip_on": False, **_look(card.role)}
+    form = "square,pad=0" if label.is_leaf else f"round,pad=0,rounding_size={corner}"
+    look: dict[str, Any] = {"boxstyle": form, "zorder": 3, "clip_on": False, **_look(label.role)}
     ax.add_patch(FancyBboxPatch(where, box.width, box.height, **look))
-    y = box.y - sum(size for _, size, _ in card.text) * boxes.LEADING / 2
-    for text, size, bold in card.text:
+    y = box.y - sum(size for _, size, _ in label.text) * boxes.LEADING / 2
+    for text, size, bold in label.text:
         font = {"size": size, "weight": "bold" if bold else "normal"}
         ax.text(box.x, y + size * boxes.LEADING / 2, text, fontdict=font, ha="center", va="center", zorder=4)
         y += size * boxes.LEADING
@@ -169,11 +169,11 @@ def graph_plan(
         groups, edges = boxes.folded(memory)
     else:
         groups, edges = [boxes.Group((node,)) for node in memory.nodes], memory.edges
-    cards = [boxes.card_of(group, kinds, numbers) for group in groups]
-    layout = layered([(card.width, card.height) for card in cards], edges)
+    labels = [boxes.label_of(group, kinds, numbers) for group in groups]
+    layout = layered([(label.width, label.height) for label in labels], edges)
     if fold is None and boxes.MOST_NODES // 2 < count <= boxes.MOST_NODES and layout.width > _WIDEST:
         return graph_plan(memory, kinds, True)
-    return Plan(groups, cards, layout)
+    return Plan(groups, labels, layout)
 
 
 def _draw_lines(ax: Any, lines: Sequence[Line]) -> None:

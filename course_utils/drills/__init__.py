@@ -18,6 +18,7 @@ from course_utils.base import explain
 from course_utils.base.document import Block, Shown, Sign, card, code, item, items, line, notes, paragraph, rows, typed
 from course_utils.base.markup import GREEN, GREY, ORANGE, clean
 from course_utils.base.text import describe
+from course_utils.checks.score import RIGHT, WRONG
 from course_utils.drills.loops import IN_DIMS, SCALE
 from course_utils.drills.modules import GATES, HOOKS
 from course_utils.drills.moves import Answer, Question, apart, as_typed, written
@@ -32,8 +33,7 @@ TOPICS = {
     "functions": FUNCTIONS, "scale": SCALE, "in_dims": IN_DIMS,
 }  # fmt: skip
 REVIEW = "review"
-_WRONG, _UNREADABLE = Sign("✗", "not what happens", ORANGE), Sign("✗", "no answer to the question", ORANGE)
-_RIGHT, _OPEN = Sign("✓", "right", GREEN), Sign("-", "no answer yet", GREY)
+_UNREADABLE, _OPEN = Sign("✗", "no answer to the question", ORANGE), Sign("-", "no answer yet", GREY)
 
 
 def drill(topic: str | None = None, seed: int | str | None = None, level: int = 1) -> Drill:
@@ -225,12 +225,12 @@ class DrillScore(Shown):
 
     def card(self) -> Block:
         wrong = [
-            item(_WRONG if why else _UNREADABLE, f"`{key}`", [*[paragraph(why)] * bool(why), rows(details)])
+            item(WRONG if why else _UNREADABLE, f"`{key}`", [*[paragraph(why)] * bool(why), rows(details)])
             for key, is_right, why, details in self.answers
             if is_right is False
         ]
         right, no_answer = ([f"`{one.key}`" for one in self.answers if one.is_right is it] for it in (True, None))
-        others = [line(sign, ", ".join(keys)) for sign, keys in ((_RIGHT, right), (_OPEN, no_answer)) if keys]
+        others = [line(sign, ", ".join(keys)) for sign, keys in ((RIGHT, right), (_OPEN, no_answer)) if keys]
         blocks = [items(wrong, "", others)] * bool(self.answers) + [notes(self.notes)] * bool(self.notes)
         verdict = f"{float(self):.0f} of {self.possible} right." if self.answers else "not attempted yet."
         colour = {"passed": GREEN, "not attempted": GREY}.get(self.status, ORANGE)

@@ -132,7 +132,7 @@ def written(topic: Topic, level: int, draw: random.Random) -> tuple[tuple[str, .
     for _ in range(MOST_DRAWS):
         try:
             with torch.enable_grad():
-                return _Page(topic, level, draw).finished()
+                return _Draft(topic, level, draw).finished()
         except Refused as refused:
             why = str(refused)
     raise RuntimeError(f"{MOST_DRAWS} programs of level {level} came to nothing. Of the last one: {why}.")
@@ -167,7 +167,7 @@ class _Made:
         return [(lines, other[key]) for lines, other in self.others if other.get(key, answer) != answer]
 
 
-class _Page:
+class _Draft:
     """A program while it is drawn. Every move is run as it is added, so that the next one can ask what is there."""
 
     def __init__(self, topic: Topic, level: int, draw: random.Random) -> None:

@@ -13,7 +13,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator
-from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, ModuleType, TracebackType
+from types import FrameType, ModuleType, TracebackType
 from typing import Any
 
 import torch
@@ -22,14 +22,21 @@ from course_utils.base.torch_private import FunctionBase
 from course_utils.base.user_code import frames_of_all_threads, is_user_file
 from course_utils.graph.recorded import storages_of
 from course_utils.graph.references import living, living_tensors, probing_alone
-from course_utils.graph.steps import frame_of, is_users_class, local_variables, reaches_itself
+from course_utils.graph.steps import (
+    GENERATORS,
+    file_of,
+    frame_of,
+    is_users_class,
+    is_users_module,
+    local_variables,
+    reaches_itself,
+)
 from course_utils.holders.search import Root, Search
 
 _LOG = logging.getLogger(__name__)
 
 _FEW = 2_000
 """So many objects of libraries are looked into before less likely holders are."""
-_GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 _COMPREHENSIONS = {"<listcomp>": list, "<setcomp>": set, "<dictcomp>": dict, "<genexpr>": list}
 _BUILDS = re.compile(r"\b(list|set|dict|map|for)\b")
 _CONTAINERS = (list, set, dict)
@@ -82,7 +89,7 @@ def users_roots(traceback: TracebackType | None = None) -> Iterator[Root]:
         if is_user_file(frame.f_code.co_filename):
             yield from _of_frame(frame)
     for module in list(sys.modules.values()):
-        if isinstance(module, ModuleType) and _is_users(module):
+        if isinstance(module, ModuleType) and is_users_module(module):
             yield from _of_module(module)
 
 
@@ -91,13 +98,13 @@ def roots_in_heap() -> Iterator[Root]:
     by the attribute of ``ctx`` that refers to a tensor of the node's own making. Looks at all objects, once.
     """
     running = {id(frame) for frame in frames_of_all_threads()}
-    found = living(lambda kind: kind in _GENERATORS or issubclass(kind, FunctionBase))
+    found = living(lambda kind: kind in GENERATORS or issubclass(kind, FunctionBase))
     for thing in found:
-        frame = frame_of(thing) if type(thing) in _GENERATORS else None
+        frame = frame_of(thing) if type(thing) in GENERATORS else None
         if frame is not None and id(frame) not in running and is_user_file(frame.f_code.co_filename):
             yield from _of_frame(frame)
     for thing in found:
-        if type(thing) not in _GENERATORS and hasattr(thing, "next_functions"):
+        if type(thing) not in GENERATORS and hasattr(thing, "next_functions"):
             yield from _of_context(thing)
 
 
@@ -113,7 +120,7 @@ def _of_context(node: Any) -> Iterator[Root]:
         inside = value if isinstance(value, (list, tuple)) else (value,)
         if any(isinstance(item, torch.Tensor) and item.grad_fn is node for item in inside):
             kind = getattr(type(node), "_forward_cls", type(node))
-            yield Root("cycle", f"ctx.{name}", type(node).__name__.removesuffix("Backward"), _file_of(kind), 0, node)
+            yield Root("cycle", f"ctx.{name}", type(node).__name__.removesuffix("Backward"), file_of(kind), 0, node)
 
 
 def _of_frame(frame: FrameType) -> Iterator[Root]:
@@ -130,13 +137,6 @@ def _of_module(module: ModuleType) -> Iterator[Root]:
     for name, value in list(vars(module).items()):
         if not name.startswith("__"):
             yield Root("global", name, "", file, 0, value)
-
-
-def _is_users(module: ModuleType) -> bool:
-    if module.__name__ == "__main__":
-        return True
-    file = getattr(module, "__file__", None)
-    return isinstance(file, str) and is_user_file(file)
 
 
 def roots_behind(targets: Iterable[int]) -> Iterator[Root]:
@@ -178,7 +178,7 @@ def _alone(thing: Any) -> Iterator[Root]:
             name = f"the {kind.__name__} that is being built"
             yield Root("building", name, outer.f_code.co_qualname, frame.f_code.co_filename, frame.f_lineno or 0, thing)
     elif is_users_class(kind):
-        yield Root("object", "self", kind.__name__, _file_of(kind), 0, thing)
+        yield Root("object", "self", kind.__name__, file_of(kind), 0, thing)
 
 
 def _line_of(frame: FrameType) -> str:
@@ -197,7 +197,7 @@ def _circle(thing: Any, sought: Container[int]) -> Iterator[Root]:
         return
     for name, value in list(own.items()):
         if id(value) in sought and value is not thing and reaches_itself(thing):
-            yield Root("cycle", f"self.{name}", kind.__name__, _file_of(kind), 0, value)
+            yield Root("cycle", f"self.{name}", kind.__name__, file_of(kind), 0, value)
 
 
 def _file_of(kind: type) -> str:

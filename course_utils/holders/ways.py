@@ -1,7 +1,6 @@
 """What a way to a storage says about who keeps it (``link_of``)."""
 
 import re
-import sys
 from collections import deque
 from dataclasses import replace
 from functools import _lru_cache_wrapper
@@ -14,7 +13,7 @@ from course_utils.base.text import dtype_name
 from course_utils.base.user_code import is_user_file
 from course_utils.graph import operation_name
 from course_utils.graph.recorded import is_node
-from course_utils.graph.steps import Edge, is_users_class
+from course_utils.graph.steps import Edge, file_of, is_users_class
 from course_utils.holders.holder import CACHE_OF, Holder, Link
 from course_utils.holders.search import Path
 
@@ -210,7 +209,7 @@ class _Namer:
         self.tail = ("call", "register_hook") if gradient_hooks else ("attribute", name)
         self.scope = "attribute"
         if not is_user_file(self.file):  # a library's variable led here
-            self.file = getattr(sys.modules.get(type(thing).__module__), "__file__", None) or self.file
+            self.file = file_of(type(thing)) or self.file
         self.where = type(thing).__name__ if not isinstance(thing, type) else thing.__name__
         if isinstance(thing, type):
             self.name = f"{thing.__name__}.{name}"

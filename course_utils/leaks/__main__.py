@@ -14,7 +14,7 @@ from types import CodeType, ModuleType
 import torch
 
 from course_utils.base.text import format_bytes
-from course_utils.base.user_code import asked_for, exit_code, print_error
+from course_utils.base.user_code import exit_code, load_script, print_error
 from course_utils.leaks.watch import resident, watch_growth
 
 GROWS = 3
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The script's exit code, or ``GROWS``. Where it was interrupted or terminated, the process ends by that signal.
     """
-    options, code, module = asked_for(_parser(), arguments)
+    options, code, module = load_script(_parser(), arguments)
     watch = watch_growth(limit_bytes=options.limit, warm_up=options.warm_up)
 
     def say(title: str) -> None:

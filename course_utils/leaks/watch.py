@@ -76,7 +76,7 @@ class watch_growth:
                 raise ValueError(explain(*said))
         self.warm_up, self.limit_bytes = warm_up, limit_bytes
         self.at_call: Callable[[int], None] | None = None
-        self.started = 0  # so many processes
+        self._processes = 0  # so many processes
         self.stopped = self._entered = self._running = False
         self._births, self._loops = Births(lambda: self._round(_BACKWARD, BACKWARD_PASS), self._goes_round), Loops()
         self._codes: dict[CodeType, None] = {}  # of functions of the user's that ran
@@ -135,7 +135,7 @@ class watch_growth:
         return self._last
 
     def _process_started(self, process: BaseProcess) -> None:
-        self.started += 1
+        self._processes += 1
 
     def _goes_round(self, frame: Any) -> None:
         makes, self._births.makes = self._births.makes, None  # what is made meanwhile is not the program's
@@ -195,8 +195,8 @@ class watch_growth:
         births.keep(age=0)
         ran = self._lines_that_ran() - self._ran_before
         ran |= {(kept.site.file, kept.site.line) for kept in births.kept.values()}
-        what = "1 process" if self.started == 1 else f"{self.started} processes"
-        unwatched = [f"{what} that the script started, such as a data loader's workers."] if self.started else []
+        what = "1 process" if self._processes == 1 else f"{self._processes} processes"
+        unwatched = [f"{what} that the script started, such as a data loader's workers."] if self._processes else []
         if self._failure:
             unwatched.append(f"The watch failed at call {births.call} and ended there ({self._failure}).")
         reporter = Reporter(births, self._nodes, self._resident, ran, self.warm_up, self.limit_bytes)

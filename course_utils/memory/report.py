@@ -137,35 +137,35 @@ class LineMemory:
 def by_line(changes: Iterable[tuple[Storage, int]]) -> LineMemory:
     """Sums changes by the line that made their storage."""
     made, alive, most = Counter[Site](), Counter[Site](), Counter[Site]()
-    for block, delta in changes:
-        made[block.site] += max(delta, 0)
-        alive[block.site] += delta
-        most[block.site] = max(most[block.site], alive[block.site])
+    for storage, delta in changes:
+        made[storage.site] += max(delta, 0)
+        alive[storage.site] += delta
+        most[storage.site] = max(most[storage.site], alive[storage.site])
     return LineMemory(tuple(LineUse(site, made[site], alive[site], most[site]) for site, _ in most.most_common()))
 
 
-def category_of(block: Storage, places: Mapping[str, AbstractSet[int]]) -> str:
+def category_of(storage: Storage, places: Mapping[str, AbstractSet[int]]) -> str:
     """What a storage was for, from its life and from the places where it was found at the end of a phase or of the
     block; "older" for one older than the tracker.
     """
-    if block.op is OLD:
+    if storage.op is OLD:
         return "older"
     for name in CATEGORIES:
-        if block.number in places.get(name, ()):
+        if storage.number in places.get(name, ()):
             return name
-    if block.died and block.died_task >= 0 and block.died_task != block.born_task:
+    if storage.died and storage.died_task >= 0 and storage.died_task != storage.born_task:
         return SAVED  # born in forward, or in another backward pass, and gone in this one
-    if block.born_task >= 0 and block.died_task != block.born_task:
+    if storage.born_task >= 0 and storage.died_task != storage.born_task:
         return "gradients"  # what outlives the backward pass that made it
-    return "temporary" if block.died else "other"
+    return "temporary" if storage.died else "other"
 
 
 def series_of(changes: Iterable[tuple[Storage, int]], places: Mapping[str, AbstractSet[int]]) -> dict[str, list[int]]:
     """Bytes by category, and "older", after 0, 1, ... n changes."""
     sums = dict.fromkeys((*CATEGORIES, "older"), 0)
     series: dict[str, list[int]] = {name: [0] for name in sums}
-    for block, delta in changes:
-        sums[category_of(block, places)] += delta
+    for storage, delta in changes:
+        sums[category_of(storage, places)] += delta
         for name, nbytes in sums.items():
             series[name].append(nbytes)
     return series

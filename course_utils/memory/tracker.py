@@ -159,21 +159,21 @@ class MemoryTracker:
     def _count(self) -> None:
         """Counts what happened since it was called last."""
         with self._lock:
-            for block, delta, time_ns, task in self._recorder.changes():
-                if block is None:
+            for storage, delta, time_ns, task in self._recorder.changes():
+                if storage is None:
                     self._mark(delta)
-                elif block.device != self.device:
-                    self._elsewhere[block.device] = self._elsewhere.get(block.device, 0) + delta
+                elif storage.device != self.device:
+                    self._elsewhere[storage.device] = self._elsewhere.get(storage.device, 0) + delta
                 else:
                     self._current += delta
                     name = self._open[-1].name if self._open else ""
-                    self._changes.append((block, delta, self._current, name, time_ns, task))
+                    self._changes.append((storage, delta, self._current, name, time_ns, task))
                     if self._current > self._peak:
-                        self._peak, self._peak_op = self._current, block.op_name
+                        self._peak, self._peak_op = self._current, storage.op_name
                         self._peak_event = len(self._changes)
                     for phase in self._open:
                         if self._current > phase.peak:
-                            phase.peak, phase.peak_op = self._current, block.op_name
+                            phase.peak, phase.peak_op = self._current, storage.op_name
 
     def _mark(self, phase: _Phase) -> None:
         """A phase begins, or ends where it had begun."""
@@ -233,10 +233,10 @@ class MemoryTracker:
         numbers, start = dict[int, int](), self._recorder.start_ns
         return tuple(
             MemoryEvent(
-                t, block.op_name, phase, delta, current, numbers.setdefault(block.number, len(numbers)), block.device,
-                task >= 0, time_ns - start,
+                t, storage.op_name, phase, delta, current, numbers.setdefault(storage.number, len(numbers)),
+                storage.device, task >= 0, time_ns - start,
             )
-            for t, (block, delta, current, phase, time_ns, task) in enumerate(self._changes)
+            for t, (storage, delta, current, phase, time_ns, task) in enumerate(self._changes)
         )  # fmt: skip
 
     def lines(self) -> LineMemory:

@@ -253,7 +253,7 @@ class History:
 
     def _reset(self, at: str, lesson: str | None, exercise: str | None) -> None:
         def kept(rows: dict) -> dict:
-            return {at: row for at, row in rows.items() if lesson not in (None, at[0]) or exercise not in (None, at[1])}
+            return {of: row for of, row in rows.items() if lesson not in (None, of[0]) or exercise not in (None, of[1])}
 
         self.attempts, self.told = kept(self.attempts), kept(self.told)
         if exercise is None:

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from course_utils.base.user_code import asked_for, exit_code, print_error
+from course_utils.base.user_code import exit_code, load_script, print_error
 from course_utils.why.ask import why
 from course_utils.why.backward import first_bad
 from course_utils.why.watch import watch_why
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         " made the tensor, edited it, freed the graph, or cut the history, and what to write instead.",
         usage="%(prog)s script.py [arguments of the script]\n       %(prog)s -m module [arguments]",
     )
-    _, code, module = asked_for(parser, arguments)
+    _, code, module = load_script(parser, arguments)
     own_main, sys.modules["__main__"] = sys.modules["__main__"], module
     own_main.__dict__["_script"] = module  # kept until the process ends, as a script's own variables are
     try:

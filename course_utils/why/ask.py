@@ -59,7 +59,7 @@ def why(what: BaseException | torch.Tensor | str | None = None, loss: torch.Tens
         if isinstance(what, torch.Tensor):
             scene = Scene(log, tensors=(what,) if loss is None else (what, loss))
             with probing_alone():
-                return _of_tensor(scene, what, loss).done(log.age())
+                return _of_tensor(scene, what, loss).done(log.caveat())
         return _of_error(error, log)
     except Exception as failure:
         said = "The search itself failed, which is a mistake of the course."
@@ -99,7 +99,7 @@ def _of_error(error: BaseException | None, log: Log) -> Reason:
         return Reason(page.key).done()
     scene = Scene(log, one)  # which looks whether recording is on
     with probing_alone():
-        return _SEARCHES.get(page.key, _by_page)(scene).done(log.age())
+        return _SEARCHES.get(page.key, _by_page)(scene).done(log.caveat())
 
 
 def known_error(error: BaseException) -> tuple[BaseException, ErrorPage | None]:
@@ -135,8 +135,8 @@ def _by_page(scene: Scene) -> Reason:
             reason.tell(told, made=made if made != scene.here else None, op=op, **words)
     reason.happened = [" ".join(reason.happened)]
     found, role = scene.in_hand(page.about) if page.about else [], "made" if page.about == "tensor" else "defined"
-    whole = any(one is own for one in scene.in_torch("x")[:1] for own in scene.in_torch("self")[-1:])  # copied
-    verb = " is one of" if len(found) > 1 else ", the whole of what was handed over, is" if whole else " is"
+    copied = any(one is own for one in scene.in_torch("x")[:1] for own in scene.in_torch("self")[-1:])
+    verb = " is one of" if len(found) > 1 else ", the whole of what was handed over, is" if copied else " is"
     said = f"[The {{about}} in question{verb} {{names}}[, {role} in {{{role}}}][, and {{nothing}}].]"
     sites = [site for _, site in found if site.file]
     nothing = "returns nothing" if page.about == "backward" and any(map(returns_nothing, sites)) else ""

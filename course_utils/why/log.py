@@ -108,18 +108,18 @@ class Log:
         self.running: list[Pass] = []
         self.broken = Pass()  # the latest that ended in an error
         self.first_bad: NotFinite | None = None
-        self.failed = 0
-        self.ended: float | None = None
+        self.failed, self.ended = 0, float("inf")  # operations that could not be looked at; when the watch ended
 
     @staticmethod
     def stack(frame: FrameType) -> tuple[Site, ...]:
         """The user's lines that are running, innermost first."""
         return tuple(user_site(one) for one, _ in walk_stack(frame) if is_user_file(one.f_code.co_filename))
 
-    def age(self) -> str:
-        """How long ago the watch ended, in words; "" where it goes on, or ended just now."""
-        seconds = 0 if self.ended is None else time.monotonic() - self.ended
-        return f"{seconds / 60:.0f} minutes" if seconds > 90 else f"{seconds:.0f} s" if seconds > 10 else ""
+    def caveat(self) -> str:
+        """What is to be said of the watch: that it failed at an operation, or ended a while ago; "" where neither."""
+        seconds = time.monotonic() - self.ended
+        ended = f"ended {seconds / 60:.0f} minutes ago" if seconds > 90 else f"ended {seconds:.0f} s ago"
+        return "could not look at every operation" if self.failed else ended * (seconds > 10)
 
     def edit(self, tensor: torch.Tensor, edit: Edited) -> None:
         """Notes an edit of a tensor's memory."""

@@ -155,11 +155,11 @@ class Reason(Shown):
         text = re.sub(r"\{(\w+)(:at)?\}", lambda name: _in_words(known[name[1]], not name[2]), text)
         self.happened += [text[:1].upper() + text[1:]] * bool(text)
 
-    def done(self, age: str = "") -> "Reason":
+    def done(self, caveat: str = "") -> "Reason":
         """Itself, with the texts of its page, or of ``silences.toml`` where it has none.
 
         Args:
-            age: how old what was seen is; "" where that need not be said.
+            caveat: what is to be said of the watch that saw it; "" where nothing is.
         """
         page, texts = next((page for page in pages() if page.key == self.page), None), SILENCES.get(self.cause, {})
         if page is not None:
@@ -173,8 +173,8 @@ class Reason(Shown):
             self.means, self.explained = prose(texts.get("means", "")), tuple(texts["explained"])
         self.cure = self.cure or prose(texts.get("cure", ""))
         self.happened = self.happened or [self.title]
-        if age and any(role not in ("raised", "needed", "defined") for role, _ in self.lines):
-            self.tell("The lines are as a watch has seen them that ended {age} ago.", age=age)
+        if caveat and any(role not in ("raised", "needed", "defined") for role, _ in self.lines):
+            self.tell("The lines are as a watch has seen them that {caveat}.", caveat=caveat)
         self.again = (self.page or self.cause) in _told
         _told.add(self.page or self.cause)
         self.cause = self.cause or UNKNOWN

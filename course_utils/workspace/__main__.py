@@ -52,17 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return start(lab_command(home, [f"{FOLDER}/{START_PAGE}", f"notebooks/{START_PAGE}"], for_jupyter))
 
 
-def lab_command(course: Path, pages: Sequence[str], options: Sequence[str] = ()) -> list[str]:
+def lab_command(home: Path, pages: Sequence[str], options: Sequence[str] = ()) -> list[str]:
     """The command that starts JupyterLab in a folder, with the first of these notebooks open that exists.
 
     ``options`` such as ``["--no-browser"]`` outrank the course's own.
     """
     import zmq  # a part of JupyterLab, which the rest of the course does without
 
-    page = next((f"/lab/tree/{page}" for page in pages if (course / page).exists()), "/lab")
+    page = next((f"/lab/tree/{page}" for page in pages if (home / page).exists()), "/lab")
     return [
         *(sys.executable, "-m", "jupyterlab"),
-        f"--ServerApp.root_dir={course}",
+        f"--ServerApp.root_dir={home}",
         f"--LabApp.default_url={page}",
         f"--LabApp.app_settings_dir={SETTINGS}",
         # Without encryption each kernel prints a warning of eavesdroppers. Where ZeroMQ was built without it, a kernel

@@ -131,7 +131,7 @@ def test_the_limits_on_the_page_are_those_of_the_grader():
     limits = Limits()
     mebibytes = 2**20
     for text in (
-        f"{limits.wall_seconds:g} s for the whole submission",
+        f"{limits.submission_seconds:g} s for the whole submission",
         f"{limits.check_seconds:g} s for one cell or check",
         f"{limits.cpu_seconds:g} s of processor time",
         f"{limits.memory_bytes / mebibytes / 1024:g} GiB of memory",

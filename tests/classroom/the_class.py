@@ -19,7 +19,7 @@ from tests.classroom.styles import STYLES
 from tests.lessons.answers import Answer, cells, made, right_answers, wrong_answers
 
 # What will not end takes all of its seconds, so that they are few.
-LIMITS = Limits(wall_seconds=60.0, check_seconds=5.0)
+LIMITS = Limits(submission_seconds=60.0, check_seconds=5.0)
 TOPICS = {FLAGS: "requires_grad", DETACH: "detach", MODES: "no_grad"}
 
 

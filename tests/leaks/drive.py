@@ -10,7 +10,7 @@ from types import ModuleType
 import torch
 
 from course_utils import GrowthReport, watch_growth
-from course_utils.base.user_code import call_it_the_users
+from course_utils.base.user_code import count_as_users
 
 FOLDER = Path(__file__).parent
 BEFORE = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n"
@@ -40,7 +40,7 @@ def marked(path: Path, mark: str) -> list[int]:
 
 def run(path: Path) -> None:
     """Runs a script as the main module."""
-    call_it_the_users(str(path))
+    count_as_users(str(path))
     module = ModuleType("__main__")
     module.__file__ = str(path)
     code = compile(path.read_text(encoding="utf-8"), str(path), "exec")

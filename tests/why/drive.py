@@ -21,7 +21,7 @@ import numpy
 import torch
 
 from course_utils import watch_why, why
-from course_utils.base.user_code import call_it_the_users
+from course_utils.base.user_code import count_as_users
 from course_utils.why.log import Log
 from course_utils.why.pages import UNKNOWN, Reason
 from course_utils.why.watch import latest
@@ -108,7 +108,7 @@ def _cells(name: str, text: str) -> list[Any]:
         file = str(PROGRAMS / f"{name}_{above}.py")
         padded = "\n" * above + cell
         linecache.cache[file] = len(padded), None, padded.splitlines(keepends=True), file
-        call_it_the_users(file)
+        count_as_users(file)
         found.append(compile(padded, file, "exec"))
         above += cell.count("\n") + 1
     return found

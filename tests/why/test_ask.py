@@ -14,12 +14,12 @@ import torch
 
 from course_utils import watch_why, why
 from course_utils.base import user_code
-from course_utils.base.user_code import call_it_the_users
+from course_utils.base.user_code import count_as_users
 from course_utils.why.pages import UNKNOWN, pages
 from tests import forks
 from tests.why.drive import Program, asked, end_process_group, forget, line_in
 
-call_it_the_users(__file__)
+count_as_users(__file__)
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +116,7 @@ def test_nothing_is_kept_alive():
 def test_every_page_of_the_index_is_found_from_its_program(page, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(page.program)
-    call_it_the_users(str(path))
+    count_as_users(str(path))
     try:
         error = error_of(lambda: exec(compile(page.program, str(path), "exec"), {"__name__": "__main__"}))
         reason = why(error)
@@ -292,7 +292,7 @@ thread.join()
 kept[0].backward()
 """
     (tmp_path / "script.py").write_text(program, encoding="utf-8")
-    call_it_the_users(str(tmp_path / "script.py"))
+    count_as_users(str(tmp_path / "script.py"))
     with pytest.raises(RuntimeError) as caught, watch_why():
         exec(compile(program, str(tmp_path / "script.py"), "exec"), {"__name__": "__main__"})
     assert [(role, site.line) for role, site in why(caught.value).lines] == [("made", 4), ("edited", 5), ("needed", 12)]
@@ -339,12 +339,14 @@ def test_a_watch_answers_for_what_it_has_seen_and_for_nothing_else():
     assert line_in(why(net.weight, out), "cut") == 0
 
 
-def test_what_was_seen_long_ago_says_how_old_it_is():
+def test_of_a_watch_it_is_said_that_it_ended_long_ago_or_failed():
     with watch_why() as watch:
         y = (torch.ones(3, requires_grad=True) * 2).detach()
     assert "ago" not in str(why(y))
     watch.log.ended -= 600
     assert "a watch has seen them that ended 10 minutes ago" in " ".join(str(why(y)).split())
+    watch.log.failed += 1
+    assert "a watch has seen them that could not look at every operation" in " ".join(str(why(y)).split())
 
 
 @pytest.fixture
@@ -382,7 +384,7 @@ def test_what_another_module_of_the_users_holds_is_at_hand(monkeypatch, tmp_path
     helper = types.ModuleType("helper")
     helper.__file__, helper.model = str(tmp_path / "helper.py"), torch.nn.Linear(3, 1)
     monkeypatch.setitem(sys.modules, "helper", helper)
-    call_it_the_users(str(tmp_path))
+    count_as_users(str(tmp_path))
     beside = asked(Program("beside", "", "", text), watched=False)
     assert beside.cause == UNKNOWN and "nothing at hand" not in beside.happened[0]
     assert "Where it was cut" in beside.unsure

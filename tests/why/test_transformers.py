@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from course_utils import watch_why, why
-from course_utils.base.user_code import call_it_the_users
+from course_utils.base.user_code import count_as_users
 from tests.why.drive import line_in
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
 transformers = pytest.importorskip("transformers")
-call_it_the_users(__file__)
+count_as_users(__file__)
 
 SMALL = {"num_attention_heads": 2, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
 

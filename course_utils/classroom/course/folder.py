@@ -80,14 +80,14 @@ class ClassFolder:
         """The gradebook, open until the end of a ``with`` block."""
         return self.api.gradebook
 
-    def path(self, step: str, student: str, assignment: str) -> Path:
+    def path(self, step: str, assignment: str, student: str) -> Path:
         """The folder of one of nbgrader's steps (``"submitted"``, ``"release"``, ...) for a student's assignment."""
         directory = getattr(self.api.coursedir, f"{step}_directory", step)
         return Path(self.api.coursedir.format_path(directory, student, assignment))
 
     def notebook(self, step: str, assignment: str, student: str = ".") -> Path:
         """The assignment's notebook in that folder; the notebook is called as the assignment."""
-        return self.path(step, student, assignment) / f"{assignment}.ipynb"
+        return self.path(step, assignment, student) / f"{assignment}.ipynb"
 
     def assignments(self, step: str = "release") -> list[str]:
         """The assignments that have a notebook there, ``"source"`` or ``"release"``, in order."""
@@ -168,9 +168,9 @@ class ClassFolder:
     def passed_over(self) -> Iterator[tuple[Path, list[str]]]:
         """What lies in ``submitted/`` where no assignment's grading looks, in order, each with the assignments that may
         be meant; of the usual layout alone, in which a student's folder holds one folder an assignment."""
-        if self.path("submitted", "S", "A").parts[-2:] != ("S", "A"):
+        if self.path("submitted", "A", "S").parts[-2:] != ("S", "A"):
             return
-        root, known = self.path("submitted", "S", "A").parents[1], self.assignments()
+        root, known = self.path("submitted", "A", "S").parents[1], self.assignments()
         for entry in sorted([*root.glob("*/*"), *filter(Path.is_file, root.glob("*"))]):
             place = entry.relative_to(root)
             if entry.name not in known and not any(name.startswith(NO_ONES) for name in place.parts):
@@ -178,7 +178,7 @@ class ClassFolder:
 
     def submission(self, assignment: str, student: str) -> Submission:
         """What a student handed in, as it lies on disk."""
-        folder = self.path("submitted", student, assignment)
+        folder = self.path("submitted", assignment, student)
         names = re.findall(r'"grade_id": ("[^"]+")', self.notebook("release", assignment).read_text(encoding="utf-8"))
         return read_submission(folder, student=student, assignment=assignment, marks=tuple(names))
 

@@ -111,7 +111,7 @@ class Director:
                 with self._python.submission(self._limits):
                     for place, step in enumerate(order):
                         cell = self._checks.get(step.index)
-                        if self._spent > self._limits.wall_seconds:
+                        if self._spent > self._limits.submission_seconds:
                             return
                         if cell is None and step.index not in self._ended:
                             self._cell(step)

@@ -43,7 +43,7 @@ GUARDED = (
 )
 # What judges: compiled here, and run anew in the fork of each check, so that no student's code has ever met it.
 JUDGES = ("checks", "classroom", "lesson", "lessons")
-NOT_LEARNERS = ("authoring", "classroom", "workspace")
+NOT_LOADED = ("authoring", "classroom", "workspace")
 
 
 def main(control: int, roots: list[str]) -> None:
@@ -88,7 +88,7 @@ def _warm_up(roots: tuple[str, ...], judges: dict[str, str]) -> Callable[..., Ca
 
     loader = Judges(judges)
     for found in pkgutil.walk_packages(sys.modules[PACKAGE].__path__, f"{PACKAGE}."):
-        if found.name.split(".")[1] not in NOT_LEARNERS:
+        if found.name.split(".")[1] not in NOT_LOADED:
             importlib.import_module(found.name)
     loader.hide_lessons()
     for name in sys.modules[PACKAGE].__all__:
