@@ -393,9 +393,24 @@ def test_the_time_in_which_modules_are_loaded_is_none_of_the_answer_s(monkeypatc
             now[0] += 9.0
         return good(x)
 
-    monkeypatch.setattr("course_utils.checks.judge.time", types.SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr(
+        "course_utils.checks.judge.time", types.SimpleNamespace(perf_counter=clock, sleep=lambda s: None)
+    )
     assert check(answer).status == "passed"
     assert now[0] > 10 and capsys.readouterr().out == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the threads of this process")
+def test_a_thread_whose_backward_failed_is_over_when_its_answer_is_judged():
+    def answer(x):
+        factor, memory = torch.ones(3, requires_grad=True), torch.ones(3)
+        loss = sum((factor * memory).sum() for _ in range(9))
+        memory.zero_()
+        loss.backward()
+
+    before = set(os.listdir("/proc/self/task"))
+    for _ in range(20):
+        assert check(answer).status == "error" and set(os.listdir("/proc/self/task")) <= before
 
 
 def test_what_a_terminal_is_told_meanwhile_is_not_what_the_answer_printed(monkeypatch, capfd):

@@ -5,6 +5,7 @@ and what became of it is plain data (``Outcome``). Modes that an answer leaves s
 import ctypes
 import itertools
 import math
+import os
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ import torch
 from course_utils.base.text import message_of
 from course_utils.checks import AnswerRaised, Missed, NotAttempted, Stopped
 from course_utils.checks.exercise import Exercise, Rule
-from course_utils.checks.misconceptions import GENERAL, Misconception
+from course_utils.checks.misconceptions import GENERAL
 from course_utils.checks.score import Claim, Score, Status
 from course_utils.checks.state import Capture, apart, running_threads, threads_left
 from course_utils.checks.trial import Trial
@@ -116,12 +117,8 @@ def _claim(exercise: Exercise, rule: Rule, outcome: Outcome) -> Claim:
         raised = outcome.details[0][1].lower()
         key = next((key for phrase, key in exercise.raises if phrase.lower() in raised), "")
     details = (("called", called),) * bool(called) + outcome.details
-    return Claim(rule.text, False, details, rule.weight, misconception=_known(exercise, key))
-
-
-def _known(exercise: Exercise, key: str) -> Misconception | None:
-    """The misconception of a key. One that the text file lacks costs its name, and never the card."""
-    return exercise.misconceptions.get(key) or GENERAL.get(key)
+    known = exercise.misconceptions.get(key) or GENERAL.get(key)  # one that the text file lacks costs its name alone
+    return Claim(rule.text, False, details, rule.weight, misconception=known)
 
 
 def _tidy(
@@ -215,6 +212,10 @@ def run(claim: Callable[[Trial], None], answer: Any, name: str, tell: Callable[[
                 seconds = time.perf_counter() - started
                 tell(f"{trial.called or name} has been running for {seconds:.0f} s. To stop it, interrupt the kernel.")
         thread.join()
+        # Before Python 3.13 it may still be letting go of what a failed backward left in it, for which it needs Python:
+        # where a script ends at once, its process would be aborted.
+        while os.path.exists(f"/proc/self/task/{thread.native_id}"):
+            time.sleep(0.001)
     except BaseException as error:
         if thread.ident is None and isinstance(error, (RuntimeError, MemoryError)):  # it never began
             raise type(error)(f"Nothing was judged: the machine gave no thread to do it in ({error}).") from error

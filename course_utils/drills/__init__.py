@@ -85,14 +85,13 @@ def drill(topic: str | None = None, seed: int | str | None = None, level: int = 
 
 def _due() -> tuple[str, str]:
     """The topic of a misconception that is open, else of the one that was cleared up longest ago, else any; and why."""
-    topics = {lesson: name for name, table in TOPICS.items() for lesson in table.lessons}
-    rows = [(topics[one], row) for row in stored().told.values() if (one := row.home.partition("/")[0]) in topics]
+    known = [(row, row.home.partition("/")[0]) for row in stored().told.values()]
+    rows = [(row, names) for row, one in known if (names := [name for name in TOPICS if one in TOPICS[name].lessons])]
     if not rows:
         return secrets.choice([*TOPICS]), ""
-    topic, row = min(rows, key=lambda pair: pair[1].cleared_at or "")
-    if row.is_open:
-        return topic, f"“{row.name}” is still open in `{row.exercise}`."
-    return topic, f"You cleared up “{row.name}” longest ago."
+    row, names = min(rows, key=lambda pair: pair[0].cleared_at or "")
+    is_open, cleared = f"“{row.name}” is still open in `{row.exercise}`.", f"You cleared up “{row.name}” longest ago."
+    return secrets.choice(names), is_open if row.is_open else cleared
 
 
 @dataclass(frozen=True, repr=False)
