@@ -148,10 +148,10 @@ def test_a_release_that_would_show_a_solution_leaves_the_old_one_alone(teacher):
     assert teacher.notebook("release").read_bytes() == before
 
 
-@pytest.mark.parametrize(("command", "what"), [("release", "source"), ("grade", "released"), ("export", "released")])
+@pytest.mark.parametrize(("command", "what"), [("release", "source"), ("grade", "release"), ("export", "release")])
 def test_an_assignment_that_is_not_there_is_refused_by_name(command, what, teacher):
     said = teacher.run(command, "04_volatile_history", status=1)
-    assert f"There is no {what} assignment 04_volatile_history." in said and FLAGS in said
+    assert f"There is no assignment 04_volatile_history in {what}/." in said and FLAGS in said
 
 
 # --------------------------------------------------------------------------------------------- tests of a teacher's own

@@ -256,9 +256,8 @@ def test_what_goes_wrong_with_one_costs_the_others_nothing(fault, teacher, here)
 def test_a_penalty_that_cannot_be_set_costs_the_others_nothing(teacher, here):
     plugin = "from nbgrader.plugins import LateSubmissionPlugin\nclass Plugin(LateSubmissionPlugin):\n"
     plugin += "    def late_submission_penalty(self, student_id, score, total_seconds_late):\n"
-    teacher.set(
-        plugin + "        return {'ada': 1.0, 'c: d': 0.5}[student_id]\nc.AssignLatePenalties.plugin_class = Plugin"
-    )
+    (teacher.root / "rule.py").write_text(plugin + "        return {'ada': 1.0, 'c: d': 0.5}[student_id]\n")
+    teacher.set("c.AssignLatePenalties.plugin_class = 'rule.Plugin'")
     with teacher.gradebook() as gradebook:
         gradebook.update_or_create_assignment(DETACH, duedate=NOON)
     for student in ("ada", "bob", "c: d"):
@@ -266,6 +265,7 @@ def test_a_penalty_that_cannot_be_set_costs_the_others_nothing(teacher, here):
     printed = grade(teacher)
     assert "ada: 1.5 hours late, 1 point less." in printed and "c: d: 1.5 hours late, 0.5 points less." in printed
     assert "bob: no late penalty: 'bob'" in printed
+    del sys.modules["rule"]
 
 
 NAMES = ["=HYPERLINK(1)", '"quoted"', " two  blanks ", "x" * 200, "a,b", "a[b]", "{x}", "-rf", "c: d", "'; DROP --"]

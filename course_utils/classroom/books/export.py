@@ -31,6 +31,7 @@ Marks = Mapping[str, Mapping[str, Mapping[str, Mark]]]  # by assignment, student
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
 # With these a formula begins, also in their wide forms: https://owasp.org/www-community/attacks/CSV_Injection
 _SIGNS = tuple("=+-@\t\uff1d\uff0b\uff0d\uff20")
+_STYLE = "table td, table th { padding: 0.3em 1.5em 0.3em 0; vertical-align: top } summary { display: list-item }"
 _SAID = {
     "not attempted": "You wrote no answer.",
     "review by hand": "Your teacher looks at this answer; its points are not in the sum yet.",
@@ -65,8 +66,8 @@ def page(course: ClassFolder, assignment: str, student: str) -> Path:
 
 def hand_out(course: ClassFolder, assignments: Sequence[str], folder: Path) -> int:
     """Copies the pages that are there into a folder: ``ASSIGNMENT/STUDENT.html``. Returns how many."""
-    pages = [(name, who) for name in assignments for who in course.submitters(name)]
-    pages = [(name, who) for name, who in pages if page(course, name, who).is_file()]
+    pairs = ((name, who) for name in assignments for who in course.submitters(name))
+    pages = [(name, who) for name, who in pairs if page(course, name, who).is_file()]
     for name, who in pages:
         (folder / name).mkdir(parents=True, exist_ok=True)
         write_whole(folder / name / f"{who}.html", page(course, name, who).read_bytes())
@@ -80,17 +81,17 @@ def _convert(course: ClassFolder, assignment: str, student: str, summary: str) -
     from nbgrader.utils import capture_log, temp_attrs
 
     def put_on_top(nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
-        nb.cells.insert(0, new_markdown_cell(summary))
+        nb.cells[:0] = [new_markdown_cell(summary)] * bool(summary)
+        resources["inlining"]["css"].append(_STYLE)
         return nb, resources
 
     page(course, assignment, student).unlink(missing_ok=True)  # what lies there afterwards is new
     with temp_attrs(course.api.coursedir, assignment_id=assignment, student_id=student):
         app = GenerateFeedback(coursedir=course.api.coursedir, parent=course.api)
-        app.preprocessors, app.force = [GetGrades, *[put_on_top] * bool(summary), CSSHTMLHeaderPreprocessor], True
+        app.preprocessors, app.force = [GetGrades, CSSHTMLHeaderPreprocessor, put_on_top], True
         result = capture_log(app)
-    if result["success"] and page(course, assignment, student).is_file():
-        return ""
-    return f"nbgrader made no page: {last_words(result)}"
+    is_made = result["success"] and page(course, assignment, student).is_file()
+    return "" if is_made else f"nbgrader made no page: {last_words(result)}"
 
 
 def _summary(report: Report, marks: dict[str, Mark]) -> str:
@@ -115,7 +116,7 @@ def _summary(report: Report, marks: dict[str, Mark]) -> str:
 def _why(result: ExerciseResult) -> Iterator[str]:
     """Why points are missing, with how many."""
     if result.outcome in _SAID or (result.earned < result.possible and not result.lost):
-        yield _SAID.get(result.outcome, f"It was {result.outcome}.")
+        yield _SAID.get(result.outcome, result.said or f"It was {result.outcome}.")
         return
     for what, cost in result.lost:
         yield f"-{shown(rounded(cost, result.possible))}: {_in_table(what)}"

@@ -58,9 +58,8 @@ class ClassFolder:
         from course_utils.classroom.course.shown import harmless
 
         # nbgrader calls `alembic` as a command when it makes a gradebook; it lies beside this interpreter.
-        scripts = str(Path(sys.executable).parent)
-        if scripts not in os.get_exec_path():
-            os.environ["PATH"] = os.pathsep.join(filter(None, (scripts, os.environ.get("PATH", ""))))
+        os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()])
+        sys.path.append(str(self.root))  # where a rule for lateness may lie that the settings name
         logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # nbgrader's tracebacks of what is told
         app = NbGrader()
         app.log.setLevel(logging.ERROR)  # it warns of a missing configuration in the user's own folders
@@ -103,10 +102,9 @@ class ClassFolder:
         known = self.assignments(step)
         wanted = [Path(name).stem for name in names] or known
         if unknown := [name for name in wanted or ["at all"] if name not in known]:
-            what, command = ("source", "init .") if step == "source" else ("released", "release")
-            said = f"There is no {what} assignment {', '.join(unknown)}."
-            others = f"one of {', '.join(known) or 'none'}."
-            raise ValueError(explain(said, others, try_this=f"autograd-control classroom {command}"))
+            mend = "source/NAME/NAME.ipynb" if step == "source" else "autograd-control classroom release"
+            said = f"There is no assignment {', '.join(unknown)} in {step}/."
+            raise ValueError(explain(said, f"one of {', '.join(known) or 'none'}.", try_this=mend))
         return [name for name in known if name in wanted]
 
     def students(self) -> list[str]:
@@ -124,7 +122,7 @@ class ClassFolder:
         known = self.students()
         if name := next((name for name in students if name not in known), ""):
             like = get_close_matches(name, known, n=3, cutoff=0.6)
-            wanted = "an id that is in the gradebook, or a folder in submitted/; assignments stand before --student."
+            wanted = "an id in the gradebook, or of submitted/ID/ASSIGNMENT/; assignments stand before --student."
             mend = f"--student {' or '.join(like)}" if like else "nbgrader db student list"
             raise ValueError(explain(f"Nobody is called {name}.", wanted, try_this=mend))
 

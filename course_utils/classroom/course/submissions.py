@@ -62,11 +62,11 @@ def read_submission(folder: Path, *, student: str, assignment: str, marks: tuple
         if name != expected:
             newest = f", the newest of {len(likely)}" if len(likely) > 1 else ""
             remarks.append(f"There is no {expected}; {entries[name]} was read in its place{newest}.")
-        others = [one for one in likely if one != name and _peek(folder / one) != content]
-        others += [one for one in entries if one.lower().endswith(LEFT_ASIDE)]
+        others = [entries[one] for one in likely if one != name and _peek(folder / one) != content]
+        others += [shown for one, shown in entries.items() if one.lower().endswith(LEFT_ASIDE)]
         if others:
-            said = f"Beside {entries[name]} lies {', '.join(entries[one] for one in others)}, which was not graded"
-            aside.append(f"{said}; if it is meant, put it in the other's place.")
+            remarks.append(f"Beside {entries[name]} lies {', '.join(others)}, which was not graded.")
+            aside.append(f"{remarks[-1]} If it is meant, put it in the other's place.")
     elif found := [shown for one, shown in entries.items() if not one.startswith(NO_ONES)]:
         remarks.append(f"{expected} itself must lie in {folder.name}/; there lies {', '.join(found)}, not looked into.")
     time, trouble = _time(folder / "timestamp.txt")

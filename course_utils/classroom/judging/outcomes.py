@@ -22,7 +22,8 @@ from course_utils.classroom.sandbox.supervisor import Ended
 
 WITHHELD = "Your teacher looks at this answer before its points are entered."
 _NO_RESULT = "its check gave a result that no check gives"
-_ALL_OR_NONE = "These tests earn their points together: all of them, or none."
+_ALL_OR_NONE = "These tests earn their points together: one that fails costs them all."
+_LINK = re.compile(r'<a href="[^"]*\.ipynb[^"]*">(.*?)</a>')  # beside what is graded lies no lesson
 _MOST_TEXT = 120  # characters of a test that a card shows
 _CELL_FILE = re.compile("<ipython-input-[^>]*>, ")  # what IPython calls a cell, in the text of a SyntaxError
 _WHY = ("raised", "stopped", "said")  # details of a claim that say why it does not hold
@@ -87,9 +88,9 @@ def own_check(cell: ReleasedCell, result: dict[str, Any]) -> Verdict:
         case {"failed": None, "value": None | float() as value} if value is None or value == value:  # no NaN
             earned = cell.points if value is None else min(max(value, 0.0), cell.points)
             outcome: Outcome = "passed" if earned == cell.points else "partial" if earned else "wrong"
-            notes = () if value is None else (f"The check gave {earned:g} of {cell.points:g} points.",)
+            text = "" if value is None else f"The check gave {earned:g} of {cell.points:g} points."
             status: Status = "passed" if outcome == "passed" else "partial"
-            return Verdict(earned, outcome, _card(cell, status, earned=earned, notes=notes))
+            return Verdict(earned, outcome, _card(cell, status, earned=earned, notes=(text,) * bool(text)), text)
         case {"failed": [int(line), str(kind), str(text)], "value": None}:
             test, is_told = _test(cell, line)
             raised, said = kind != "AssertionError", f"{kind}: {text}".removeprefix("AssertionError").strip(": ")
@@ -168,7 +169,7 @@ def result_of(cell: ReleasedCell, verdict: Verdict) -> ExerciseResult:
         outcome=outcome,
         said=said[:1000],  # more than that no cell of a table shows
         misconceptions=tuple(dict.fromkeys(known.name for known in likely if known.name)),
-        html=html.replace("judged yet", "judged").replace("attempted yet", "attempted"),  # it is the last word
+        html=_LINK.sub(r"\1", html).replace("judged yet", "judged").replace("attempted yet", "attempted"),
         by_hand=cell.role == "by hand",
         lost=lost,
     )
