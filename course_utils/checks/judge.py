@@ -207,13 +207,11 @@ def run(claim: Callable[[Trial], None], answer: Any, name: str, tell: Callable[[
         while not running.acquire(timeout=_LOOK_SECONDS):
             if len(sys.modules) != loaded:  # a process's first optimizer loads the compiler: no time of the answer's
                 started, loaded = time.perf_counter(), len(sys.modules)
-            if not told and time.perf_counter() - started > SLOW_SECONDS:
+            if not told and (seconds := time.perf_counter() - started) > SLOW_SECONDS:
                 told = True
-                seconds = time.perf_counter() - started
                 tell(f"{trial.called or name} has been running for {seconds:.0f} s. To stop it, interrupt the kernel.")
         thread.join()
-        # Before Python 3.13 it may still be letting go of what a failed backward left in it, for which it needs Python:
-        # where a script ends at once, its process would be aborted.
+        # Before Python 3.13 it may yet let go of what a failed backward left, and abort a process that ends meanwhile.
         while os.path.exists(f"/proc/self/task/{thread.native_id}"):
             time.sleep(0.001)
     except BaseException as error:

@@ -65,11 +65,12 @@ class Predictions(Exercise):
     may_be_constant: bool = False
 
     def rules(self, answer: Any) -> Sequence[Rule]:
-        """A claim for each key; where it is no dict, that alone."""
+        """A claim for each key; where it is no dict, that alone; of one value for every key first that it is right."""
         if not isinstance(answer, dict):
             return [Rule("is a dict with one value a key", self._refuse, gate=True)]
         against = _Answer(self, answer)
-        return [Rule(f"`{key}`", partial(against.judge, key)) for key in self.keys]
+        alike = [Rule("does not say the same for every key", against.tells_apart, gate=True)] * against.is_constant
+        return [*alike, *(Rule(f"`{key}`", partial(against.judge, key)) for key in self.keys)]
 
     def is_stub(self, answer: Any) -> bool:
         """Whether nothing has been predicted yet."""
@@ -120,16 +121,17 @@ class _Answer:
         values = {*self.values.values()}
         return len(self.values) > 1 == len(values) and None not in values and not self.asked.may_be_constant
 
+    def tells_apart(self, _: Trial) -> None:
+        for key in [*self.wrong][:1]:
+            told, found = f"{describe(self.given[key], 30)} for each", f"something else for {len(self.wrong)} of them"
+            raise Missed(self._shown(key), your_prediction=told, found=found)
+
     def judge(self, key: str, _: Trial) -> None:
         """Whether the value of one key is right."""
         given, right, choices = self.given.get(key), self.right[key], self.asked.choices
         kind, choices = type(next(iter(right))), choices[key] if isinstance(choices, Mapping) else choices
         if is_blank(given):
             raise Missed(your_prediction="none yet")
-        if self.is_constant and self.wrong:
-            told = f"{describe(given, 30)} for each of the {len(self.values)} keys"
-            found = f"something else for {len(self.wrong)} of them"
-            raise Missed(self._shown(next(iter(self.wrong))), your_prediction=told, found=found)
         shown = repr(given) if isinstance(given, str) else given  # 'False' in quotes is not False
         try:
             value = self.asked.normal(given)
