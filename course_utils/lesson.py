@@ -78,7 +78,7 @@ class Lesson:
             ValueError: the lesson has no such exercise; the message names those it has. Else as ``judge`` does.
         """
         if not self.exercises:
-            return Score(0.0, lesson=self.name, exercise=exercise, possible=0.0, status="not attempted", notes=_BARE)
+            return Score(0.0, lesson="", exercise=exercise, possible=0.0, status="partial", notes=_BARE)
         found = self._find(exercise)
         score = judge(found, answer, self.name)
         self._scores[exercise] = score
@@ -153,14 +153,14 @@ class Lesson:
         """
         is_written = self._is_written(exercise)
         source = "" if is_written else self._find(exercise).source
-        attempted = exercise in self._scores and self._scores[exercise].status != "not attempted"
-        if not attempted and exercise not in self._solution_asked:
-            self._solution_asked.add(exercise)
-            return Solution(exercise, note="Try it first. Ask again, and the solution opens.")
         lines = [line for line in source.splitlines() if not line.strip().startswith("### ")]
         source, written = "\n".join(lines).strip(), _written(self.info.notebook) if is_written else ""
         if not source and not written:
             return Solution(exercise, note="This copy of the course holds no solutions.")
+        attempted = exercise in self._scores and self._scores[exercise].status != "not attempted"
+        if not attempted and exercise not in self._solution_asked:
+            self._solution_asked.add(exercise)
+            return Solution(exercise, note="Try it first. Ask again, and the solution opens.")
         return Solution(exercise, source, written=written)
 
     def scorecard(self) -> ScoreCard:
@@ -192,7 +192,7 @@ class Lesson:
         if exercise in self.exercises:
             return self.exercises[exercise]
         if not self.exercises:
-            return Exercise(exercise, 0.0, (), {})
+            return Exercise(exercise, 0.0, _BARE, {})
         known = f"one of {', '.join(self.exercises)}."
         raise ValueError(explain(f"Lesson {self.name!r} has no exercise {exercise!r}.", known))
 

@@ -138,8 +138,10 @@ def test_a_copy_without_answers_judges_nothing_and_says_where_that_is_done(site:
     shutil.copytree(site, bare, ignore=shutil.ignore_patterns("solutions"))
     for path in (bare / "course_utils/lessons").glob("*/*.toml"):
         path.unlink()
-    said = run(bare, tmp_path, ASK.replace("print(float(", "print(str("))
-    assert "your teacher's copy judges it" in " ".join(said.split()) and "clone" not in said
+    asked = "print(lesson.hint('snapshot'), lesson.solution('snapshot'))"
+    said = run(bare, tmp_path, ASK.replace("print(float(", f"{asked}\nprint(str("))
+    assert " ".join(said.split()).count("your teacher's copy judges it") == 2 and "clone" not in said
+    assert "not attempted" not in said and "Ask again" not in said and "holds no solutions" in said
 
 
 @pytest.mark.nightly

@@ -69,7 +69,7 @@ class Predictions(Exercise):
         if not isinstance(answer, dict):
             return [Rule("is a dict with one value a key", self._refuse, gate=True)]
         against = _Answer(self, answer)
-        alike = [Rule("does not say the same for every key", against.tells_apart, gate=True)] * against.is_constant
+        alike = [Rule("tells the keys apart", against.tells_apart, gate=True)] * against.is_constant
         return [*alike, *(Rule(f"`{key}`", partial(against.judge, key)) for key in self.keys)]
 
     def is_stub(self, answer: Any) -> bool:
