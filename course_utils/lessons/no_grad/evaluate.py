@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from course_utils import evaluating
 from course_utils.checks.compare import Seen, Trial, compared, unlucky
-from course_utils.lessons.volatile_history._shared import left_by, left_in_both_modes, mixed_model, passes_of
+from course_utils.lessons.volatile_history.modes import left_by, left_in_both_modes, mixed_model, passes_of
 
 evaluate = compared(__file__, evaluating=evaluating)
 

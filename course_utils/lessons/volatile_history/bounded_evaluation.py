@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from course_utils import MemoryTracker
 from course_utils.checks.compare import AtMost, Seen, Trial, compared
-from course_utils.lessons.volatile_history._shared import left_by, left_in_both_modes, with_batches
+from course_utils.lessons.volatile_history.modes import left_by, left_in_both_modes, with_batches
 
 bounded_evaluation = compared(__file__)
 
