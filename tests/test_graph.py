@@ -116,6 +116,7 @@ def test_the_graph_of_two_operations():
         "by others too       0 B",
     ]
     assert str(held.saved[1]) == "ExpBackward0.result: f32[256], 1.0 KiB, held by the graph alone"
+    assert [held.nodes[saved.node_index].name for saved in held.saved] == [saved.node for saved in held.saved]
 
 
 def test_what_a_variable_holds_is_shared():

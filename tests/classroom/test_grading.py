@@ -356,7 +356,7 @@ def test_everything_that_was_handed_in_wrongly_is_named_with_what_to_do(teacher,
         path.write_bytes(b"{}")
     printed = grade(teacher)
     for student, found in {"dee": "answers", "eve": "03_detach.zip", "ira": "answers.py"}.items():
-        why = f"03_detach.ipynb itself must lie in 03_detach/; there lies {found}, not looked into."
+        why = f"There is no 03_detach.ipynb, but {found}, not looked into: hand in the notebook itself."
         assert why in " ".join(said_of(printed, student)) and "? unreadable" in row(printed, student)
     aside = " ".join(said_of(printed, "ada"))
     assert "Beside 03_detach.ipynb lies 03_detach (1).ipynb, utils.py, which was not graded" in aside

@@ -68,7 +68,7 @@ def read_submission(folder: Path, *, student: str, assignment: str, marks: tuple
             remarks.append(f"Beside {entries[name]} lies {', '.join(others)}, which was not graded.")
             aside.append(f"{remarks[-1]} If it is meant, put it in the other's place.")
     elif found := [shown for one, shown in entries.items() if not one.startswith(NO_ONES)]:
-        remarks.append(f"{expected} itself must lie in {folder.name}/; there lies {', '.join(found)}, not looked into.")
+        remarks.append(f"There is no {expected}, but {', '.join(found)}, not looked into: hand in the notebook itself.")
     time, trouble = _time(folder / "timestamp.txt")
     return Submission(student, assignment, content, tuple(remarks), time, (*aside, *trouble))
 
