@@ -58,7 +58,11 @@ def wrong_answers(made):
 def test_each_edit_finds_in_its_line_what_it_edits(topic):
     for move in (move for group in TOPICS[topic].moves.values() for move in group):
         for edit in [move.without] if isinstance(move.without, str) else move.without:
-            assert edit.partition("->")[0].strip(" ") in move.text, f"{edit!r} edits nothing in {move.text!r}"
+            old, _, new = (part.strip(" ") for part in edit.partition("->"))
+            assert old in move.text, f"{edit!r} edits nothing in {move.text!r}"
+            edited = move.text.replace(old, new) if old else move.text
+            holes, before = (set(re.findall(r"{[^{}]*[|.][^{}]*}", text)) for text in (edited, move.text))
+            assert holes <= before, f"{edit!r} changes a hole of {move.text!r}"
 
 
 @pytest.mark.slow
@@ -273,7 +277,8 @@ def test_a_question_is_a_sentence_and_its_choices_stand_as_they_are_typed(topic)
         for question in made.questions:
             *others, last = question.choices
             choices = f"{', '.join(map(as_typed, others))} or {as_typed(last)}"
-            assert re.fullmatch(r"[A-Z].*[?.]", question.asks) and f": {question.asks} Answer {choices}." in shown
+            assert f": {question.asks} Answer {choices}." in shown
+            assert re.fullmatch(r"[A-Z].*[?.]", question.asks), "a question begins with a capital and ends with ? or ."
             given = [made.check({question.key: eval(as_typed(value))}) for value in question.choices]
             assert not any("no answer to the question" in str(score) for score in given)
         # What a learner said is shown as it was said.

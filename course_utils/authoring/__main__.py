@@ -71,13 +71,13 @@ def _card(course: Course, names: list[str]) -> int:
         sys.path.remove(str(course.root))
     if exercise not in exercises:
         raise ValueError(explain(f"There is no exercise {exercise!r}.", f"one of {', '.join(exercises)}."))
-    answers = [*entered.right_answers(lesson), *entered.wrong_answers(lesson)]
-    rows = [row for row in answers if row.exercise == exercise]
+    rows = [row for row in (*entered.right_answers(lesson), *entered.wrong_answers(lesson)) if row.exercise == exercise]
     found = [entered.made(lesson, exercise, row.source) for row in rows if row.name == label]
     if not found:
         there = ", ".join(dict.fromkeys(repr(row.name) for row in rows))
         raise ValueError(explain(f"No answer to {exercise} is called {label!r}.", f"one of {there}."))
-    print("\n\n".join(str(judge(exercises[exercise], answer, lesson)) for answer in found))
+    for number, answer in enumerate(found, 1):
+        print(f"{label}, {number} of {len(found)}\n{judge(exercises[exercise], answer, lesson)}\n")
     return 0
 
 
