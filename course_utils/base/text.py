@@ -1,6 +1,5 @@
 """Short, plain text for things a learner looks at: bytes (``format_bytes``), tensors and other values (``describe``,
-``class_name``), exceptions and warnings (``message_of``).
-"""
+``class_name``), exceptions and warnings (``message_of``)."""
 
 import threading
 from collections.abc import Callable, Mapping
