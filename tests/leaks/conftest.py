@@ -1,18 +1,9 @@
 """Searches of these tests begin at what a script holds, and not at what other tests do."""
 
-import gc
 import re
 import sys
 
 import pytest
-
-
-@pytest.fixture(autouse=True, scope="module")
-def older_objects_aside():
-    gc.collect()
-    gc.freeze()  # what the process holds already is not searched, test by test
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
