@@ -1,4 +1,3 @@
-import re
 import sys
 from importlib import import_module
 
@@ -13,6 +12,6 @@ def _time_to_look(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch):
-    """Other tests' modules count as the user's, and what they hold would be the program's."""
-    for name in [name for name in sys.modules if re.match(r"tests\.(?!why|forks)", name)]:
+    """Modules of tests count as the user's, and what they hold would be the program's."""
+    for name in [name for name in sys.modules if name.startswith("tests.") and name != "tests.forks"]:
         monkeypatch.delitem(sys.modules, name)
