@@ -4,7 +4,6 @@ import threading
 
 import pytest
 import torch
-from torch._dynamo import eval_frame
 
 from course_utils.memory import MemoryTracker
 
@@ -56,5 +55,5 @@ def test_a_tracker_that_nobody_leaves_or_another_thread_leaves_nothing_set():
         thread.start()
         thread.join()
         mem.__exit__(None, None, None)
-        assert eval_frame._stance.stance == "default"
+        assert torch._dynamo.eval_frame._stance.stance == "default"
         assert torch._C._len_torch_dispatch_stack() == 0

@@ -8,8 +8,6 @@ import shutil
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from nbgrader.api import Gradebook
-
 from course_utils.classroom.__main__ import main
 from tests.classroom.handed_in import DETACH, Notebook, place
 
@@ -83,6 +81,8 @@ class Teacher:
 
     def gradebook(self):
         """nbgrader's gradebook, for a ``with`` block."""
+        from nbgrader.api import Gradebook  # not at the top: every process that collects tests would load it
+
         return Gradebook(f"sqlite:///{self.root / 'gradebook.db'}")
 
     def marks(self, student, assignment=DETACH):

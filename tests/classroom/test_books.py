@@ -8,8 +8,6 @@ import re
 
 import pytest
 from bs4 import BeautifulSoup
-from nbconvert.exporters import HTMLExporter
-from nbgrader.server_extensions.formgrader.handlers import template_path
 from traitlets.config import PyFileConfigLoader
 
 from tests.classroom.handed_in import DETACH, MODES, Notebook
@@ -149,6 +147,9 @@ def test_two_thousand_long_cells_are_a_page_that_a_browser_opens_with_every_grad
 
 
 def test_the_formgrader_shows_students_texts_as_feedback_does(graded):
+    from nbconvert.exporters import HTMLExporter
+    from nbgrader.server_extensions.formgrader.handlers import template_path
+
     def write(notebook):
         notebook.write(written=HOSTILE).add("<b>" * 100_000, "title", "raw").add("a." * 200_000, "title")
 

@@ -5,7 +5,6 @@ import signal
 import sys
 
 import pytest
-from distributed import LocalCluster
 
 from course_utils.classroom.run import graders
 from tests.classroom.handed_in import DETACH, NEEDS_SANDBOX, solutions
@@ -13,7 +12,12 @@ from tests.classroom.teacher import row
 
 pytestmark = pytest.mark.slow
 
-LOCAL_PAGE = "127.0.0.1:0"
+
+def cluster(**options):
+    """A scheduler with workers on this machine."""
+    from distributed import LocalCluster  # not at the top: it is needed at night alone
+
+    return LocalCluster(dashboard_address="127.0.0.1:0", **options)
 
 
 def test_a_scheduler_without_dask_is_told_what_to_install(teacher, monkeypatch):
@@ -32,7 +36,7 @@ def test_a_scheduler_that_does_not_answer_is_told(teacher, monkeypatch):
 @pytest.mark.nightly
 def test_a_scheduler_without_workers_is_told(teacher):
     teacher.hand_in("ada")
-    with LocalCluster(n_workers=0, dashboard_address=LOCAL_PAGE) as empty:
+    with cluster(n_workers=0) as empty:
         assert "has no workers" in teacher.run("grade", "--scheduler", empty.scheduler_address, status=1)
 
 
@@ -42,7 +46,7 @@ def test_a_lost_worker_costs_time_alone(teacher, monkeypatch):
     students = ("ada", "bob", "cy", "eve")
     for student in students:
         teacher.hand_in(student, snapshot=solutions()["snapshot"])
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=LOCAL_PAGE) as machines:
+    with cluster(n_workers=2, threads_per_worker=1) as machines:
         lost = []
 
         def track(results, *given, **options):

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch._dynamo import eval_frame
-from torch._inductor import async_compile
 from torch.nn.modules import module as hooks
 
 from course_utils import MemoryTracker, watch_growth, watch_why
@@ -125,6 +123,8 @@ class Own(torch.nn.Module):
 
 
 def test_watches_that_overlap_leave_nothing_of_the_process_changed():
+    from torch._dynamo import eval_frame  # not at the top: every process that collects tests would load the compiler
+
     def now() -> list:
         named = Own.__call__, threading.Thread.start, torch.compile, torch.autograd.backward, torch.autograd.grad
         return [*named, list(warnings.filters), sys.argv[:], dict(linecache.cache), eval_frame._stance]
@@ -242,6 +242,8 @@ def test_a_compiled_model_runs_uncompiled_and_is_watched():
 
 @pytest.mark.nightly
 def test_processes_that_the_script_started_are_told_of_and_not_what_compiles(monkeypatch):
+    from torch._inductor import async_compile
+
     monkeypatch.setattr(async_compile.config, "compile_threads", 2)
     fork, model = multiprocessing.get_context("fork"), torch.nn.Linear(4, 4)
     with watch_growth() as growth:

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import nbformat
-from sphinx.cmd.build import build_main
 
 from course_utils.authoring.files import Course
 from course_utils.catalogue import LESSONS, find
@@ -92,6 +91,8 @@ def make_site(sources: Path, site: Path, builder: str = "html") -> int:
         site: the folder that is made.
         builder: one of Sphinx's; ``linkcheck`` tries the links that lead out of the site.
     """
+    from sphinx.cmd.build import build_main  # not at the top: to write the sources takes no Sphinx
+
     places = ["-c", str(Path(__file__).parent), "-d", str(sources / ".doctrees"), str(sources), str(site)]
     return build_main(["-q", "-W", "--keep-going", "-b", builder, *places])
 
