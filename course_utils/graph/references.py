@@ -132,8 +132,7 @@ def living(wanted: Callable[[type], bool]) -> list[Any]:
     """
     # By type and not by isinstance: see ``_family``.
     every = _every_object()
-    kinds = {kind for kind in set(map(type, every)) if wanted(kind)}
-    return list(compress(every, map(kinds.__contains__, map(type, every))))
+    return list(compress(every, map(functools.cache(wanted), map(type, every))))
 
 
 def living_tensors() -> list[torch.Tensor]:
