@@ -13,7 +13,6 @@ from torch.utils.checkpoint import checkpoint
 
 from course_utils import graph_memory
 from course_utils.graph import references
-from course_utils.graph.numbers import numbers_of
 from course_utils.graph.references import living
 from course_utils.graph.walk import tensor_names
 from course_utils.memory import MemoryTracker
@@ -365,14 +364,10 @@ def test_what_gc_freeze_has_put_aside_is_still_found():
     """Servers that fork freeze what they have loaded, so that the collector does not touch it."""
     x, waiting = leaf(3), (number for number in range(3))
     next(waiting)
-    h = x * 2
-    h.retain_grad()
-    loss = h.exp().sum()
     gc.freeze()
     try:
-        assert any(thing is waiting for thing in living(lambda kind: kind is type(waiting)))
-        numbers_of(loss, {})
-        assert h.grad is None  # what the pass for the numbers left in a tensor that retains its gradient is put back
+        found = living(lambda kind: kind in (torch.Tensor, type(waiting)))
+        assert {id(x), id(waiting)} <= set(map(id, found))
     finally:
         gc.unfreeze()
 

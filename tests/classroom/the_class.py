@@ -69,25 +69,23 @@ BY_NAME = {student.name: student for student in STUDENTS}
 SHOWN = ("detach-wrong-0", "deletes-and-edits", "breaks-parsers", "shows-what-does-not-end", "cut-off", "as-released")
 # Before a push one of each kind, by what docs/classroom.md promises; the whole class at night.
 HABITS = (
-    *("works-in-colab", "uses-every-magic", "works-in-processes", "writes-texts-of-all-kinds", "goes-round-by-files"),
-    *("makes-its-answers-of-texts", "answers-in-the-check-cell", "fills-half-a-dict-in-the-next-cell"),
+    *("works-in-colab", "uses-every-magic", "works-in-processes", "goes-round-by-files", "answers-in-the-check-cell"),
     # What another cell did, showed, replaced or left running costs nothing.
-    *("raises-after-its-answers", "closes-what-it-prints-to", "shows-what-does-not-end", "leaves-threads-running"),
-    *("leaves-settings-of-python-behind", "hides-builtins-and-modes", "checks-everything-at-the-end"),
-    *("hides-a-builtin-by-a-function", "defines-below-what-it-needs"),
+    *("raises-after-its-answers", "shows-what-does-not-end", "leaves-threads-running", "hides-builtins-and-modes"),
+    *("checks-everything-at-the-end", "hides-a-builtin-by-a-function", "defines-below-what-it-needs"),
     # Nobody can be sure: a person decides. A word on the teacher's list costs nothing.
     *("uses-a-pool-of-an-earlier-cell", "names-itself-by-its-frame", "has-names-of-the-judge"),
 )
 TRIES = (
     # Pupils: replaced functions, objects that equal everything, edited checks and printed numbers, ready answers.
-    *("replaces-torch-and-builtins", "leaves-modes-and-hooks-on", "equals-everything", "lies-about-its-class"),
-    *("edits-checks-and-prints-points", "asks-the-check-in-its-answer", "looks-for-ready-answers"),
+    *("replaces-torch-and-builtins", "equals-everything", "edits-checks-and-prints-points", "looks-for-ready-answers"),
     # Who writes against the grader: a judge that was not there before, is compared, is refused the ways, is listed.
-    *("patches-classes-found-by-the-interpreter", "patches-while-it-is-judged", "asks-the-collector-and-greenlet"),
-    "writes-memory-unseen",
+    *("patches-classes-found-by-the-interpreter", "patches-while-it-is-judged", "writes-memory-unseen"),
 )
-# Of the others: what takes a cell's seconds several times over, and known mistakes but for one student's.
+# Of the others: what takes a cell's seconds several times over, what another's file has too, and known mistakes but for
+# one student's.
 LEFT_TO_THE_NIGHT = ("keeps-parsers-busy", "breaks-parsers", "has-too-many-cells", "answers-that-hang")
+LEFT_TO_THE_NIGHT += ("puts-two-into-one", "names-its-keys-twice")
 _CHOSEN = [BY_NAME[name] for name in (*HABITS, *TRIES)]
 _LEFT = [BY_NAME[name] for name in LEFT_TO_THE_NIGHT] + [one for one in (*STYLES, *ATTACKS) if one not in _CHOSEN]
 _LEFT += [one for one in HONEST if "-wrong-" in one.name and one.name != "detach-wrong-0"]
