@@ -1,4 +1,6 @@
-"""What every package test stands on."""
+"""What every package test stands on. torch is imported in functions: at the top, the workers of a parallel run would
+wait until the process that starts them has imported it, too.
+"""
 
 import builtins
 import gc
@@ -11,15 +13,18 @@ from unittest import mock
 
 import pytest
 
-from course_utils.base import torch_private, user_code
-from course_utils.checks import trial
+from course_utils.base import user_code
 
 SIGNALS = [partial(signal.getsignal, number) for number in (signal.SIGINT, signal.SIGTERM)]
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_sessionstart(session):
     """A line for each thing that a new PyTorch lacks, and not a failure in every file."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell runs in the background ignores it
+    yield
+    from course_utils.base import torch_private
+
     if not hasattr(session.config, "workerinput") and (gone := torch_private.gone()):
         pytest.exit("\n".join(gone), returncode=1)
 
@@ -36,6 +41,8 @@ def progress_file(tmp_path, monkeypatch):
 def same_draws(request, monkeypatch):
     """At a push a test draws what it drew the last time, from a seed made of its name; nightly it draws anew."""
     if request.config.getoption("--tier") != "nightly":
+        from course_utils.checks import trial
+
         monkeypatch.setattr(trial, "random_bits", random.Random(request.node.nodeid).getrandbits)
 
 
@@ -45,7 +52,7 @@ def nothing_left_behind():
     after it. The files that it called the user's are so no longer, and the environment is as before: a cluster sets a
     seed and numbers of threads there, for every process that is begun later.
     """
-    import torch  # not at the top: the controller of a parallel run reads this file, and runs no test
+    import torch
 
     settings = [torch.is_grad_enabled, torch.get_default_dtype, torch.is_anomaly_enabled, torch.get_num_threads]
     settings += [torch.is_warn_always_enabled, gc.isenabled, os.getcwd, *SIGNALS]
