@@ -49,8 +49,7 @@ def main() -> int:
     for folder in (options.to, sources):
         shutil.rmtree(folder, ignore_errors=True)
     write_sources(course, sources)
-    status = make_site(sources, options.to)
-    if status == 0:
+    if (status := make_site(sources, options.to)) == 0:
         print(f"The site is {options.to / 'index.html'}")
     return status
 
