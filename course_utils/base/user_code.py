@@ -33,6 +33,7 @@ def _libraries() -> tuple[str, ...]:
 
 
 _chosen: set[str] = set()
+_whole = functools.cache(os.path.abspath)
 
 
 def count_as_users(path: str) -> None:
@@ -44,20 +45,15 @@ def count_as_users(path: str) -> None:
 @functools.cache
 def is_user_file(filename: str) -> bool:
     """Whether a file is neither Python's, nor an installed package's, nor of this package; notebook cells are."""
-    path, is_users = _by_its_place(filename)
-    return is_users or any(path == chosen or path.startswith(chosen + os.sep) for chosen in _chosen)
-
-
-@functools.cache
-def _by_its_place(filename: str) -> tuple[str, bool]:
-    """The whole path, and whether a file there is the user's, whatever was chosen."""
-    path = os.path.abspath(filename)
+    path = _whole(filename)
+    if any(path == chosen or path.startswith(chosen + os.sep) for chosen in _chosen):
+        return True
     if filename.startswith("<"):
-        return path, filename.startswith("<ipython-input")
+        return filename.startswith("<ipython-input")
     if path.startswith(_OWN):
-        return path, path.startswith(os.path.join(_OWN, "clinic", "scripts", ""))  # patients to be examined
+        return path.startswith(os.path.join(_OWN, "clinic", "scripts", ""))  # patients to be examined
     made = f"{os.sep}torchinductor_" in path  # what torch.compile writes
-    return path, not (made or path.startswith(_libraries()) or f"{os.sep}site-packages{os.sep}" in path)
+    return not (made or path.startswith(_libraries()) or f"{os.sep}site-packages{os.sep}" in path)
 
 
 @dataclass(frozen=True)

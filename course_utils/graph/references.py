@@ -127,8 +127,8 @@ def _owner_references() -> dict[str, int]:
 
 
 def living(wanted: Callable[[type], bool]) -> list[Any]:
-    """All objects of some classes, those that ``gc.freeze()`` has put aside among them. A million others take a tenth
-    of a second. The list is one more reference to each thing in it: drop it before counting.
+    """All objects of some classes, those that ``gc.freeze()`` has put aside among them. Half a million others take
+    a tenth of a second. The list is one more reference to each thing in it: drop it before counting.
     """
     # By type and not by isinstance: see ``_family``.
     every = _every_object()
